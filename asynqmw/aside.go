@@ -11,12 +11,11 @@ import (
 	"github.com/lockmw/go/internal/parked"
 )
 
-// asynq archives a task that does not succeed on its last attempt. One whose lock was busy is set aside: asynq archives it,
-// and it is put back to be retried. So the task keeps its ID, what asynq.Unique keeps for it, and whatever else it was
-// enqueued with.
+// asynq archives a task that does not succeed on its last attempt. A task whose lock was busy is set aside: asynq archives it, and
+// asynqmw puts it back into state retry. So the task keeps its ID, its asynq.Unique lock and all other options.
 
-// mustWait reports whether the attempt waits until shortly before the task's deadline, as its end costs the task a
-// retry, or the task itself. On a server with Configure at most half of the workers do. Call leave after the wait.
+// mustWait reports whether the attempt waits until shortly before the task's deadline, because its failure spends a retry or
+// archives the task. On a server with Configure at most half of the workers wait. Call leave after the wait.
 func (g *guard) mustWait(a *attempt) (waits bool, leave func()) {
 	switch {
 	case !a.onServer || g.onBusy != Requeue || a.last && g.rescue != nil:
@@ -28,14 +27,14 @@ func (g *guard) mustWait(a *attempt) (waits bool, leave func()) {
 	return false, func() {}
 }
 
-// save keeps a task on its last attempt, whose lock is busy or whose Client is closed, from being archived: it is set
-// aside, or WithRescue enqueues a copy of it, or it waits. It returns what lock returns.
-func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string, busy error) taken {
+// save keeps asynq from archiving a task whose lock is busy, or whose Client is closed, on its last attempt. It sets the task
+// aside, enqueues a copy (WithRescue), or waits for the lock.
+func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string, busy error) outcome {
 	if g.rescue == nil && isClosed(busy) || g.rescue != nil && isBusy(busy) && g.tooOften(a) {
-		return taken{err: busy}
+		return outcome{err: busy}
 	}
 	if aside := g.setAside(p, w, a, busy); aside != nil {
-		return taken{err: aside}
+		return outcome{err: aside}
 	}
 	if g.rescue == nil {
 		return g.lock(a, key, true)
@@ -43,12 +42,12 @@ func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key
 	copyID, failed := g.rescue.copyOf(a, task, g.backOff(a.requeued))
 	if failed == nil {
 		g.copies.Do(func() {
-			g.logger().WarnContext(a.ctx, "asynqmw: WithRescue enqueues copies, which are not unique and have IDs of their own, as the Redis of the queues is not known: see WithQueueRedis", "type", task.Type(), "queue", a.queue)
+			g.logger().WarnContext(a.ctx, "asynqmw: WithRescue enqueues copies, which are not unique and have new IDs, because the Redis of the queues is unknown: set WithQueueRedis", "type", task.Type(), "queue", a.queue)
 		})
-		return taken{err: &busyError{err: busy, copy: copyID}}
+		return outcome{err: &busyError{err: busy, copy: copyID}}
 	}
 	if missed, ok := g.unsaved.Allow(loglimit.KindOf(failed)); ok {
-		g.logger().WarnContext(a.ctx, "asynqmw: a task on its last attempt waits for its lock, as WithRescue could not enqueue a copy", "type", task.Type(), "task", a.origin, "error", failed, "suppressed", missed)
+		g.logger().WarnContext(a.ctx, "asynqmw: a task on its last attempt waits for its lock, because WithRescue could not enqueue a copy", "type", task.Type(), "task", a.origin, "error", failed, "suppressed", missed)
 	}
 	t := g.lock(a, key, true)
 	if t.err != nil {
@@ -57,12 +56,12 @@ func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key
 	return t
 }
 
-// setAside returns the error that sets a task on its last attempt aside; nil if that is not possible.
+// setAside returns the error that sets a task on its last attempt aside; nil if that is impossible.
 func (g *guard) setAside(p *parker, w parked.Want, a *attempt, err error) *busyError {
 	if g.tooOften(a) && !isClosed(err) {
 		return nil
 	}
-	if p != nil && isClosed(err) { // so that another process wakes it
+	if p != nil && isClosed(err) { // park it, so that another process wakes it
 		if answer, failed := g.ask(p, w, a, 0); failed == nil && answer.What == parked.Park {
 			return g.parked(a, answer, err)
 		}
@@ -75,7 +74,7 @@ func (g *guard) setAside(p *parker, w parked.Want, a *attempt, err error) *busyE
 	return busy
 }
 
-// stateOf returns the state of a task of the same queue; "" if there is none, or the queue cannot be seen.
+// stateOf returns the state of a task of the same queue; "" if there is no such task, or the queue is not accessible.
 func (g *guard) stateOf(a *attempt, id string) string {
 	if g.queues == nil {
 		return ""
@@ -84,12 +83,13 @@ func (g *guard) stateOf(a *attempt, id string) string {
 	return state
 }
 
-// restoreFor is how long asynq is given to archive a task that was set aside.
+// restoreFor is how long restoreLater waits until asynq has archived a task that was set aside.
 const restoreFor = 10 * time.Second
 
-// restoreLater puts a task back that was set aside, when asynq has archived it: then it ends the context.
+// restoreLater puts a task that was set aside back into state retry after asynq has archived it. asynq then ends the attempt's
+// context.
 func (g *guard) restoreLater(a *attempt, busy *busyError) {
-	due := time.Now().Add(busy.away())
+	due := time.Now().Add(busy.retryIn())
 	go func() {
 		select {
 		case <-a.ctx.Done():

@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Tasks of a busy key leave workers to others, and are done when the key is free. None is archived, or counted as failed.
+// Tasks of a busy key leave workers to other tasks, and run when the key is free. None is archived or counted as failed.
 func TestAHotKeyLeavesWorkersToOthers(t *testing.T) {
 	const hot, others = 8, 20
 	rescued := func(q *queue) []asynqmw.Option { return []asynqmw.Option{asynqmw.WithRescue(q.client)} }
@@ -30,7 +30,7 @@ func TestAHotKeyLeavesWorkersToOthers(t *testing.T) {
 		workers, maxRetry int
 		fair              bool
 		opts              func(*queue) []asynqmw.Option
-		waiting           int // how many tasks of the key may have a worker for long
+		waiting           int // how many tasks of the key may occupy a worker for long
 	}{
 		"on their last attempt":                            {workers: 4, waiting: 2},
 		"on their last attempt, with one worker":           {workers: 1},
@@ -70,7 +70,7 @@ func TestAHotKeyLeavesWorkersToOthers(t *testing.T) {
 				if passed := time.Since(began); passed > 15*time.Second {
 					t.Errorf("the others took %v", passed)
 				}
-				<-time.After(3 * time.Second) // the key is busy for long
+				<-time.After(3 * time.Second) // the key stays busy
 				if info, err := q.inspector.GetQueueInfo("default"); err != nil || info.Active > tt.waiting+1 {
 					t.Errorf("%d workers are occupied, %v", info.Active, err)
 				}
@@ -85,8 +85,8 @@ func TestAHotKeyLeavesWorkersToOthers(t *testing.T) {
 	}
 }
 
-// A task that leaves its worker on its last attempt is the same task when it comes back.
-func TestARescuedTaskKeepsWhatItWasEnqueuedWith(t *testing.T) {
+// A task that is set aside on its last attempt is the same task when it comes back.
+func TestARescuedTaskKeepsItsOptions(t *testing.T) {
 	hour := asynqmw.WithRequeueDelay(time.Hour, time.Hour)
 	for name, tt := range map[string]struct {
 		bare bool // a server without Configure
@@ -123,16 +123,16 @@ func TestARescuedTaskKeepsWhatItWasEnqueuedWith(t *testing.T) {
 					t.Errorf("set aside: %+v", aside)
 				}
 				if _, err := q.client.Enqueue(task, asynq.MaxRetry(0), asynq.Unique(time.Hour)); !errors.Is(err, asynq.ErrDuplicateTask) {
-					t.Errorf("a task like it is enqueued meanwhile: %v", err)
+					t.Errorf("a task like it is enqueued in the meantime: %v", err)
 				}
 				if _, err := q.client.Enqueue(fulfilItem("8"), asynq.TaskID("nightly")); !errors.Is(err, asynq.ErrTaskIDConflict) {
-					t.Errorf("a task of its ID is enqueued meanwhile: %v", err)
+					t.Errorf("a task with its ID is enqueued in the meantime: %v", err)
 				}
 				release()
 				eventually(t, func() bool {
 					info, err := q.inspector.GetTaskInfo("default", "nightly")
 					if err == nil && info.State == asynq.TaskStateRetry {
-						_ = q.inspector.RunTask("default", "nightly") // without waiting for its time
+						_ = q.inspector.RunTask("default", "nightly") // immediately, not by the clock
 					}
 					return err == nil && info.State == asynq.TaskStateCompleted
 				})
@@ -140,7 +140,7 @@ func TestARescuedTaskKeepsWhatItWasEnqueuedWith(t *testing.T) {
 					t.Errorf("it ran %d times", n)
 				}
 				if _, err := q.client.Enqueue(task, asynq.MaxRetry(0), asynq.Unique(time.Hour)); err != nil {
-					t.Errorf("when it is done, a task like it is refused: %v", err)
+					t.Errorf("after it is completed, a task like it is refused: %v", err)
 				}
 			})
 		})

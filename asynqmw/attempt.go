@@ -9,27 +9,26 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An attempt is what is known of one run of a task.
+// An attempt describes one run of a task.
 type attempt struct {
 	ctx      context.Context
 	onServer bool    // false if the handler was called directly, as in a test
 	server   *server // nil if the server's Config does not come from Configure
 	last     bool    // if it fails, asynq archives the task
 	id       string
-	origin   string // the task's ID, or that of the task it is a copy of; empty if not on a server
+	origin   string // the task's ID, or the ID of the task that it is a copy of; "" if not on a server
 	queue    string
-	requeued int  // how often the task was put back because of its lock, as far as this process knows
+	requeued int  // how often the task was put back because of its lock, as this process has counted or a copy's header says
 	limited  bool // the context has a deadline
 	deadline time.Time
 	began    time.Time
 	timeout  time.Duration // from the beginning of the attempt to its deadline
 }
 
-// name identifies the task: an ID is unique in its queue only.
+// name identifies the task: an ID is unique only within its queue.
 func (a *attempt) name() string { return a.queue + "/" + a.origin }
 
-// newAttempt also takes the count of how often the task was put back: it is kept on only if the task is
-// put back again.
+// newAttempt also takes the task's count of requeues. The count is stored again only if the task is put back again.
 func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	a := &attempt{ctx: ctx}
 	var retried int
@@ -40,7 +39,7 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 		a.queue, _ = asynq.GetQueueName(ctx)
 		a.origin, a.requeued = origin(a.id, task.Headers())
 		g.checkOrigin(a, task.Type())
-		if retried > 0 { // a copy that was retried: its header counts what was before
+		if retried > 0 { // the header of a copy counts requeues before the retry that it has spent
 			a.requeued = 0
 		}
 		a.requeued = max(a.requeued, g.requeues.take(a.name()))
@@ -59,11 +58,11 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 	return a
 }
 
-// A rootContext is where the locks of an attempt begin. It carries no hold of the server's base context: all attempts would
-// re-enter that together.
+// A rootContext is the context below which an attempt takes its locks. It hides a hold of the server's base context, which all
+// attempts would re-enter together.
 type rootContext struct {
 	context.Context
-	server *server // nil unless it is the base context that Configure has made
+	server *server // nil unless Configure has made this base context
 	began  time.Time
 }
 

@@ -20,8 +20,8 @@ type pipedRedis struct {
 // MakeRedisClient implements asynq.RedisConnOpt.
 func (r pipedRedis) MakeRedisClient() any { return r.s.NewClient(r.t) }
 
-// inBubble runs a test about the time that a task has: it passes only when nothing else is left to do. The test must not be
-// parallel to others.
+// inBubble runs a timing test in a synctest bubble, whose clock advances only when all goroutines are blocked. The test must not run
+// in parallel with others.
 func inBubble(t *testing.T, test func(t *testing.T, redis asynq.RedisConnOpt)) {
 	t.Helper()
 	defer race.OneProcessor()()

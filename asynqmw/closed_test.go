@@ -19,23 +19,23 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-// closed is a Locker of a process that ends.
+// closed is a Locker whose Client is closed.
 var closed = lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrClosed}
 })
 
-// That the Client is closed is no fault of the task's, and nobody need have its lock.
-func TestWhatBecomesOfATaskWhoseLockerIsClosed(t *testing.T) {
+// A closed Client is not the task's failure, and its lock may be free.
+func TestActionsForATaskWhoseLockerIsClosed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bare    bool // a server without Configure
 		opts    []asynqmw.Option
 		retried int
 	}{
-		"it is put back":            {opts: []asynqmw.Option{asynqmw.WithRequeueDelay(time.Hour, time.Hour)}},
-		"Drop does not drop it":     {opts: []asynqmw.Option{asynqmw.WithOnBusy(asynqmw.Drop)}, retried: 1},
-		"Fail fails it":             {opts: []asynqmw.Option{asynqmw.WithOnBusy(asynqmw.Fail)}, retried: 1},
-		"Archive does not":          {opts: []asynqmw.Option{asynqmw.WithOnBusy(asynqmw.Archive)}, retried: 1},
-		"a server cannot do better": {bare: true, retried: 1},
+		"it is put back":             {opts: []asynqmw.Option{asynqmw.WithRequeueDelay(time.Hour, time.Hour)}},
+		"Drop does not drop it":      {opts: []asynqmw.Option{asynqmw.WithOnBusy(asynqmw.Drop)}, retried: 1},
+		"Fail fails it":              {opts: []asynqmw.Option{asynqmw.WithOnBusy(asynqmw.Fail)}, retried: 1},
+		"Archive does not":           {opts: []asynqmw.Option{asynqmw.WithOnBusy(asynqmw.Archive)}, retried: 1},
+		"a server without Configure": {bare: true, retried: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +57,7 @@ func TestWhatBecomesOfATaskWhoseLockerIsClosed(t *testing.T) {
 
 func TestWithMaxRequeuesCountsNoAttemptOfAClosedLocker(t *testing.T) {
 	t.Parallel()
-	put := outcomes{make(chan bool, 100), asynqmw.WithLock(closed, byItem, atOnce, asynqmw.WithMaxRequeues(1))(never(t))}
+	put := outcomes{make(chan bool, 100), asynqmw.WithLock(closed, byItem, nextTick, asynqmw.WithMaxRequeues(1))(never(t))}
 	startQueue(t, quick(), put).fulfil("7", asynq.MaxRetry(1))
 	for i, busy := range put.next(t, 4) {
 		if !busy {
@@ -74,10 +74,10 @@ func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 			s := redistest.Redis(t)
 			q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
 			release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
-			opts := []asynqmw.Option{lockmw.WithWait(time.Hour), atOnce, asynqmw.WithRescue(q.client, asynq.Retention(time.Hour))}
+			opts := []asynqmw.Option{lockmw.WithWait(time.Hour), nextTick, asynqmw.WithRescue(q.client, asynq.Retention(time.Hour))}
 			put := outcomes{make(chan bool, 1000), asynqmw.WithLock(locks, byItem, opts...)(never(t))}
 			cfg := quick()
-			cfg.ShutdownTimeout = time.Minute // whoever is cut short may have enqueued a copy, and runs as well
+			cfg.ShutdownTimeout = time.Minute // a task that is cut off may have enqueued a copy, so both would run
 			shutdown := startServer(t, queueOn(s), cfg, put)
 			for range 2 {
 				q.fulfil("7", asynq.MaxRetry(maxRetry))
@@ -112,7 +112,7 @@ func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 
 func TestAClosedClientIsWarnedAboutOnceInItsLog(t *testing.T) {
 	var log usertest.Output
-	rdb := redis.NewClient(&redis.Options{}) // nothing is sent
+	rdb := redis.NewClient(&redis.Options{}) // no command is sent
 	defer rdb.Close()
 	c := usertest.ClientOf(t, rdb, lockmw.WithLogger(log.Logger()))
 	if err := c.Close(); err != nil {

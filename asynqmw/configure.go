@@ -11,21 +11,20 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Configure returns cfg with changes, so that a task which WithLock queues again is not a failure:
+// Configure tells asynq that a busy lock is not a failure, and wakes waiting tasks sooner. It returns cfg with these fields changed:
 //
-//   - IsFailure returns false for it, and no retry is spent;
-//   - RetryDelayFunc returns the delay after which it comes back if nothing wakes it, or that of WithRequeueDelay;
-//   - unless cfg has a TaskCheckInterval, a server whose queues are empty looks at them often at first, then about once a second,
-//     as asynq does, and whenever it wakes a task, which must not wait for that second. Logger and LogLevel, which asynq uses
-//     before each pause, are wrapped: set them before the call. asynq logs the same lines;
-//   - ErrorHandler is not called, nor for a task that WithOnBusy(Drop) or WithRescue deletes;
-//   - BaseContext carries a mark by which WithLock knows that it may rely on this.
+//   - IsFailure returns false for a task that WithLock queues again, so that no retry is spent.
+//   - RetryDelayFunc returns the time after which such a task comes back if nothing wakes it, or the time of WithRequeueDelay.
+//   - ErrorHandler is not called for such a task, nor for a task that WithOnBusy(Drop) or WithRescue deletes.
+//   - BaseContext carries a mark by which WithLock recognises the server. It hides a lockmw.Hold, which tasks would re-enter
+//     together. The values and the end of the caller's context reach the handlers.
+//   - TaskCheckInterval, Logger and LogLevel change unless cfg sets a TaskCheckInterval. asynq asks empty queues for tasks once a
+//     second, which is too slow for a task that was woken. An idle server now asks often at first, then about once a second, and
+//     immediately when it wakes a task. asynq logs the same lines as before. Set Logger and LogLevel before you call Configure.
 //
-// Each asynq server needs a Config of its own from Configure: it counts the workers.
+// For all other errors the functions of cfg are called as before, or asynq's defaults if cfg has none.
 //
-// For everything else the functions of cfg are called as before; where it has none, asynq's default
-// applies. The values and the end of cfg's own BaseContext reach the handlers. Only a lockmw.Hold in it
-// is hidden: tasks would re-enter it and run at the same time.
+// Call Configure once for each asynq server: the result counts that server's workers.
 func Configure(cfg asynq.Config) asynq.Config {
 	isFailure, delay, onError, base := cfg.IsFailure, cfg.RetryDelayFunc, cfg.ErrorHandler, cfg.BaseContext
 	if isFailure == nil {
@@ -40,7 +39,7 @@ func Configure(cfg asynq.Config) asynq.Config {
 	cfg.IsFailure = func(err error) bool { return !IsBusy(err) && isFailure(err) }
 	cfg.RetryDelayFunc = func(n int, err error, task *asynq.Task) time.Duration {
 		if busy, ok := errors.AsType[*busyError](err); ok && busy.putBack() {
-			return busy.away()
+			return busy.retryIn()
 		}
 		return delay(n, err, task)
 	}
@@ -52,7 +51,7 @@ func Configure(cfg asynq.Config) asynq.Config {
 		})
 	}
 	s := newServer(cfg.Concurrency)
-	s.pausesByItself(&cfg)
+	s.adjustPauses(&cfg)
 	cfg.BaseContext = func() context.Context {
 		s.idler.taskCame()
 		return &rootContext{Context: lockmw.WithoutHolds(base()), server: s, began: time.Now()}
@@ -60,11 +59,11 @@ func Configure(cfg asynq.Config) asynq.Config {
 	return cfg
 }
 
-// IsBusy reports whether err, which a handler under WithLock has returned, is no failure: the task, or
-// a copy of it (see WithRescue), is queued again because its lock is busy or the lockmw.Client is closed.
-// It is for middlewares that count or log errors. One that wraps WithLock must return the error as it is,
-// or wrapped with %w. For a task that WithOnBusy(Drop) deletes IsBusy is false; that error wraps
-// asynq.RevokeTask.
+// IsBusy reports whether a task was only queued again, so that middlewares do not count or log the error as a failure. err is the
+// error of a handler under WithLock. IsBusy is true if the task, or a copy of it (see WithRescue), is queued again because its
+// lock is busy or the lockmw.Client is closed. Middleware around WithLock must return the error as it is or wrapped with %w.
+//
+// IsBusy is false for a task that WithOnBusy(Drop) deletes; that error wraps asynq.RevokeTask.
 func IsBusy(err error) bool {
 	busy, ok := errors.AsType[*busyError](err)
 	return ok && !busy.drop
@@ -76,16 +75,16 @@ type busyError struct {
 	delay time.Duration
 	due   time.Time // instead of delay, if it was parked
 	drop  bool
-	copy  string // the ID of the task that was enqueued instead
+	copy  string // the ID of the copy that was enqueued instead
 
 	parked bool
-	aside  bool // asynq archives the task, if this is its last attempt, and it is restored
+	aside  bool // asynq archives the task, and asynqmw restores it
 }
 
 func (e *busyError) putBack() bool { return !e.drop && e.copy == "" }
 
-// away is how long the task is away if nothing wakes it.
-func (e *busyError) away() time.Duration {
+// retryIn returns the time after which the task comes back if nothing wakes it.
+func (e *busyError) retryIn() time.Duration {
 	if e.parked {
 		return parked.Delay(e.due)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // A producer may choose the ID and the headers of a task. They do not give it the place of another task.
-func TestATaskThatPassesForACopyHasAPlaceOfItsOwn(t *testing.T) {
+func TestATaskThatClaimsToBeACopyHasAPlaceOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	var log usertest.Output

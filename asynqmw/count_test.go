@@ -28,11 +28,11 @@ func TestATaskThatWasPutBackOftenEnoughFails(t *testing.T) {
 		cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
 			failures = append(failures, err.Error())
 		})
-		locked := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithMaxRequeues(2))(handle(func(context.Context) error {
+		locked := asynqmw.WithLock(local, byItem, nextTick, asynqmw.WithMaxRequeues(2))(handle(func(context.Context) error {
 			return errors.New("broken")
 		}))
 		q := startQueueOn(t, redis, asynqmw.Configure(cfg), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			// The third attempt gets the lock, from where it is counted anew.
+			// The third attempt gets the lock, so the count restarts.
 			if attempts.Add(1) == 3 {
 				release()
 				defer func() { usertest.Occupy(t, local, "item:7") }()
@@ -50,7 +50,7 @@ func TestATaskThatWasPutBackOftenEnoughFails(t *testing.T) {
 	})
 }
 
-// IDs are unique in their queue only.
+// IDs are unique only within their queue.
 func TestRequeuesAreCountedForEachQueue(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
@@ -59,7 +59,7 @@ func TestRequeuesAreCountedForEachQueue(t *testing.T) {
 	cfg.Queues = map[string]int{"a": 1, "b": 1}
 	attempts := make(map[string]int)
 	var mu sync.Mutex
-	locked := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithMaxRequeues(3))(never(t))
+	locked := asynqmw.WithLock(local, byItem, nextTick, asynqmw.WithMaxRequeues(3))(never(t))
 	q := startQueue(t, asynqmw.Configure(cfg), asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -83,11 +83,11 @@ func TestRequeuesAreCountedForEachQueue(t *testing.T) {
 	}
 }
 
-// Whatever it was that spent the retry.
-func TestRequeuesAreCountedAnewWhenARetryIsSpent(t *testing.T) {
+// The cause of the retry does not matter.
+func TestACountOfRequeuesRestartsWhenARetryIsSpent(t *testing.T) {
 	for name, tt := range map[string]struct{ lock, key error }{
 		"by an unavailable Redis": {lock: lockmw.ErrUnavailable},
-		"by the key function":     {key: errors.New("database is away")},
+		"by the key function":     {key: errors.New("database is down")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +107,7 @@ func TestRequeuesAreCountedAnewWhenARetryIsSpent(t *testing.T) {
 			}
 			cfg := quickBare()
 			cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-			put := outcomes{make(chan bool, 100), asynqmw.WithLock(l, key, atOnce, asynqmw.WithMaxRequeues(2))(never(t))}
+			put := outcomes{make(chan bool, 100), asynqmw.WithLock(l, key, nextTick, asynqmw.WithMaxRequeues(2))(never(t))}
 			startQueue(t, asynqmw.Configure(cfg), put).fulfil("7", asynq.MaxRetry(5))
 			if got, want := put.next(t, 6), []bool{true, true, false, true, true, false}; !slices.Equal(got, want) {
 				t.Errorf("put back: %v, want %v", got, want)
@@ -116,7 +116,7 @@ func TestRequeuesAreCountedAnewWhenARetryIsSpent(t *testing.T) {
 	}
 }
 
-func TestACopyThatSpentARetryIsCountedAnew(t *testing.T) {
+func TestTheCountOfACopyRestartsWhenARetryIsSpent(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
 	usertest.Occupy(t, local, "item:7")
@@ -124,16 +124,16 @@ func TestACopyThatSpentARetryIsCountedAnew(t *testing.T) {
 	client := asynq.NewClient(redis)
 	t.Cleanup(func() { client.Close() })
 	cfg := quickBare()
-	cfg.Concurrency = 1 // else the copy may be done before the attempt that has made it
+	cfg.Concurrency = 1 // otherwise the copy may end before the attempt that has made it
 	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-	put := outcomes{make(chan bool, 100), asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithMaxRequeues(1), asynqmw.WithRescue(client, asynq.MaxRetry(2)))(never(t))}
+	put := outcomes{make(chan bool, 100), asynqmw.WithLock(local, byItem, nextTick, asynqmw.WithMaxRequeues(1), asynqmw.WithRescue(client, asynq.MaxRetry(2)))(never(t))}
 	startQueueOn(t, redis, asynqmw.Configure(cfg), put).fulfil("7", asynq.MaxRetry(0))
 	if got, want := put.next(t, 4), []bool{true, false, true, false}; !slices.Equal(got, want) {
 		t.Errorf("put back: %v, want %v", got, want)
 	}
 }
 
-// outcomes is a handler that reports of each attempt whether the task was put back.
+// outcomes is a handler that reports for each attempt whether the task was put back.
 type outcomes struct {
 	busy chan bool
 	asynq.Handler

@@ -18,15 +18,15 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An effort is what one attempt at a task took until it had its lock or was put back.
+// An effort counts the calls of one attempt until the task had its lock or was put back.
 type effort struct {
-	locks, scripts atomic.Int32 // calls for the lock, runs of scripts in the queue
+	locks, scripts atomic.Int32 // calls for the lock, and scripts run in the queue
 	busy           bool         // it was put back
 }
 
 type effortKey struct{}
 
-// An effortCounter counts what attempts take: the calls for locks by an Observer, and the scripts by a hook of the client.
+// An effortCounter records the effort of attempts. It counts calls for locks with an Observer, and scripts with a hook of the client.
 type effortCounter struct {
 	mu  sync.Mutex
 	all []*effort
@@ -69,8 +69,8 @@ func isInQueue(cmds []redis.Cmder) bool {
 	})
 }
 
-// A task that was parked by this server and comes back runs no script. One that was parked by another server, or is the first to
-// wait, calls for the lock once more, to wait in its worker.
+// A task that this server parked runs no script when it comes back. A task that another server parked, or the first one to wait,
+// calls for the lock once more, to wait in its worker.
 func TestATaskThatMeetsABusyLockCallsForItOnceAndRunsOneScript(t *testing.T) {
 	const tasks = 100
 	inBubble(t, func(t *testing.T, queues asynq.RedisConnOpt) {
@@ -108,7 +108,7 @@ func TestATaskThatMeetsABusyLockCallsForItOnceAndRunsOneScript(t *testing.T) {
 	})
 }
 
-// A task is parked by one script, and the next one is woken by one when the lock is taken. A third one is needed only where none was
+// One script parks a task, and one script wakes the next task when the lock is taken. A third script is needed only if no task was
 // on its way when the lock was released.
 func TestParkingRunsFewScriptsForATask(t *testing.T) {
 	const tasks = 100

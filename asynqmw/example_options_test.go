@@ -32,7 +32,7 @@ func openShop() *shop {
 		Client:    asynq.NewClient(opt),
 		Inspector: asynq.NewInspector(opt),
 		redis:     redis,
-		// The server has to be configured for locks, or they cost tasks their retries.
+		// Without Configure, busy locks would spend retries.
 		server: asynq.NewServer(opt, asynqmw.Configure(asynq.Config{
 			Concurrency:              4,
 			TaskCheckInterval:        10 * time.Millisecond,
@@ -66,10 +66,10 @@ func (s *shop) close() {
 	s.redis.Close()
 }
 
-// byOrderedItem is the key of an order's item.
+// byOrderedItem locks the item of an order.
 var byOrderedItem = asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item }))
 
-// takeItem takes the lock of item 7, as somebody else than the tasks does.
+// takeItem takes the lock of item 7 outside of a task, as a request does.
 func takeItem(locks lockmw.Locker) *lockmw.Hold {
 	_, hold, err := locks.Lock(context.Background(), "item:7")
 	if err != nil {
@@ -78,7 +78,7 @@ func takeItem(locks lockmw.Locker) *lockmw.Hold {
 	return hold
 }
 
-// reporting calls report with what becomes of each attempt, before asynq sees it.
+// reporting calls report with the error of each attempt, before asynq receives it.
 func reporting(next asynq.Handler, report func(id string, err error)) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		err := next.ProcessTask(ctx, task)
@@ -88,7 +88,8 @@ func reporting(next asynq.Handler, report func(id string, err error)) asynq.Hand
 	})
 }
 
-// A task that may be tried only once meets a busy lock. asynq would archive it; a copy of it goes on.
+// A task with a single attempt meets a busy lock. WithRescue keeps asynq from archiving it. Here a copy of it continues, because the
+// locks are not in the Redis of the queue.
 func ExampleWithRescue() {
 	shop := openShop()
 	defer shop.close()
@@ -104,7 +105,7 @@ func ExampleWithRescue() {
 			return
 		}
 		if asynqmw.IsBusy(err) {
-			return // the copy came before Unlock
+			return // the copy ran before Unlock
 		}
 		first, _, isCopy := strings.Cut(id, "~")
 		fmt.Printf("a copy of %s is done: %t\n", first, isCopy && err == nil)
@@ -117,8 +118,8 @@ func ExampleWithRescue() {
 	// a copy of order-1 is done: true
 }
 
-// A task that is put back loses its turn to whoever waits meanwhile. With a fair lock it can keep its
-// place: here a request comes while the order is away, and has its turn after it.
+// A task that is put back loses its turn to callers that wait in the meantime. With a fair lock it can keep its place. Here a request
+// arrives while the order is put back, and gets the lock after the order.
 func ExampleWithPlaceKept() {
 	shop := openShop()
 	defer shop.close()
@@ -126,7 +127,7 @@ func ExampleWithPlaceKept() {
 	hold := takeItem(locks)
 	request := make(chan struct{})
 	requestWaits := make(chan struct{})
-	comes := func() {
+	arrive := func() {
 		defer close(request)
 		_, hold, err := locks.Lock(context.Background(), "item:7", lockmw.WithObserver(&lockmw.Observer{
 			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(requestWaits) },
@@ -140,7 +141,7 @@ func ExampleWithPlaceKept() {
 
 	attempts := 0
 	h := asynqmw.WithLock(locks, byOrderedItem,
-		asynqmw.WithPlaceKept(time.Minute), // longer than the task is away
+		asynqmw.WithPlaceKept(time.Minute), // longer than the task takes to come back
 		asynqmw.WithRequeueDelay(0, 0),
 		lockmw.WithWait(500*time.Millisecond),
 		lockmw.WithObserver(&lockmw.Observer{
@@ -157,7 +158,7 @@ func ExampleWithPlaceKept() {
 	shop.fulfil(reporting(h, func(_ string, err error) {
 		if asynqmw.IsBusy(err) {
 			fmt.Println("the order is put back")
-			go comes()
+			go arrive()
 			<-requestWaits
 		}
 	}))
@@ -170,8 +171,8 @@ func ExampleWithPlaceKept() {
 	// the request
 }
 
-// A task that is put back spends no retry, so a lock that is never free keeps it in the queue for
-// ever, unless that is limited.
+// A task that is put back spends no retry. If its lock is never free, it stays in the queue without end, unless WithMaxRequeues limits
+// this.
 func ExampleWithMaxRequeues() {
 	shop := openShop()
 	defer shop.close()
@@ -198,7 +199,7 @@ func ExampleWithMaxRequeues() {
 	// a retry is spent
 }
 
-// Whoever has the lock does the work of this task, too: the task is not needed any more.
+// The holder of the lock already does the work of this task, so the task can be dropped.
 func ExampleWithOnBusy() {
 	shop := openShop()
 	defer shop.close()

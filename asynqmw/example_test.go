@@ -14,8 +14,8 @@ import (
 
 type Order struct{ User, Item string }
 
-// Two orders for one item arrive together. The second finds the lock busy, goes back into the queue
-// and is fulfilled when the first is done, without having spent a retry.
+// Two orders for one item arrive together. The second one finds the lock busy, goes back into the queue, and is fulfilled after the
+// first one without spending a retry.
 func ExampleWithLock() {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -93,14 +93,14 @@ func ExampleWithLock() {
 	// {"User":"bob","Item":"7"} under item:7, 0 retries spent
 }
 
-// A unit test needs no server: a handler that is called directly reports a busy lock at once.
+// A unit test needs no server: a handler that is called directly reports a busy lock immediately.
 func ExampleIsBusy() {
 	locks := lockmw.NewLocal()
 	byItem := asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item }))
 	h := asynqmw.WithLock(locks, byItem)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil }))
 	task := asynq.NewTask("order:fulfil", []byte(`{"Item":"7"}`))
 
-	_, hold, err := locks.Lock(context.Background(), "item:7") // somebody else
+	_, hold, err := locks.Lock(context.Background(), "item:7") // another holder
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,6 +1,6 @@
 package asynqmw
 
-// WithLayoutError makes handlers with the option find that asynq keeps its tasks in an unknown way.
+// WithLayoutError makes handlers with this option find an asynq of an unknown version.
 func WithLayoutError(err error) Option {
 	l := &layout{err: err}
 	return taskOption{apply: func(c *config) error {

@@ -24,10 +24,10 @@ func startRedis(t testing.TB) asynq.RedisConnOpt {
 	return asynq.RedisClientOpt{Addr: server.Addr()}
 }
 
-// quick is the Config of a server that looks for tasks often, changed as asynqmw wants it.
+// quick is the Config, from Configure, of a server that checks often for tasks.
 func quick() asynq.Config { return asynqmw.Configure(quickBare()) }
 
-// quickBare is quick without asynqmw's changes.
+// quickBare is quick without Configure.
 func quickBare() asynq.Config {
 	return asynq.Config{
 		Concurrency:              10,
@@ -46,7 +46,7 @@ func (silent) Warn(...any)  {}
 func (silent) Error(...any) {}
 func (silent) Fatal(...any) {}
 
-// A queue is asynq with a server that processes every task with one handler.
+// A queue is an asynq queue whose server processes every task with one handler.
 type queue struct {
 	t         testing.TB
 	client    *asynq.Client
@@ -65,7 +65,7 @@ func startQueueOn(t *testing.T, redis asynq.RedisConnOpt, cfg asynq.Config, h as
 	return q
 }
 
-// noteWhen is a handler that says when each task runs.
+// noteWhen is a handler that sends the time at which each task runs.
 func noteWhen(ran chan<- time.Time) asynq.Handler {
 	return handle(func(context.Context) error {
 		ran <- time.Now()
@@ -83,8 +83,7 @@ func newQueue(t testing.TB, redis asynq.RedisConnOpt) *queue {
 	return q
 }
 
-// startServer starts a server, which is shut down when the test ends or the returned function is
-// called.
+// startServer starts a server. It is shut down when shutdown is called, or when the test ends.
 func startServer(t testing.TB, redis asynq.RedisConnOpt, cfg asynq.Config, h asynq.Handler) (shutdown func()) {
 	t.Helper()
 	server := asynq.NewServer(redis, cfg)
@@ -96,8 +95,7 @@ func startServer(t testing.TB, redis asynq.RedisConnOpt, cfg asynq.Config, h asy
 	return shutdown
 }
 
-// pause keeps tasks from all servers until the returned function is called, which waits for so many
-// servers to be there.
+// pause pauses the queue until resume is called, which first waits for that many servers.
 func (q *queue) pause() (resume func(servers int)) {
 	q.t.Helper()
 	if err := q.inspector.PauseQueue("default"); err != nil {
@@ -115,7 +113,7 @@ func (q *queue) pause() (resume func(servers int)) {
 	}
 }
 
-// queueOn is how asynq finds a server.
+// queueOn returns asynq's connection options for a server.
 func queueOn(s *redistest.Server) asynq.RedisConnOpt { return asynq.RedisClientOpt{Addr: s.Addr()} }
 
 // fulfil enqueues a task for an item.
@@ -175,12 +173,12 @@ func (q *queue) awaitCopy(id string, n int, states ...asynq.TaskState) *asynq.Ta
 // eventually polls until done reports true.
 func eventually(t testing.TB, done func() bool) {
 	t.Helper()
-	usertest.Eventually(t, "what the test waits for", 2*time.Minute, done)
+	usertest.Eventually(t, "the expected state", 2*time.Minute, done)
 }
 
 func receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
-	return usertest.Receive(t, "what the test waits for", c)
+	return usertest.Receive(t, "the expected event", c)
 }
 
 type order struct{ Item string }
@@ -205,5 +203,5 @@ func never(t *testing.T) asynq.Handler {
 	})
 }
 
-// atOnce has a busy task tried again the next time the server looks.
-var atOnce = asynqmw.WithRequeueDelay(0, 0)
+// nextTick makes a busy task come back at the server's next check for tasks that are due.
+var nextTick = asynqmw.WithRequeueDelay(0, 0)

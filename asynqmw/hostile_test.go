@@ -16,8 +16,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Whatever somebody puts into a task, it has a lock of its own or is archived at once, and what asynq
-// shows of it afterwards is one short line.
+// For any payload and headers, a task has a lock of its own or is archived immediately. The error that asynq then shows is one short
+// line.
 func TestHostileTasks(t *testing.T) {
 	byHeader := asynqmw.By("item", asynqmw.Header("item"))
 	byNumber := asynqmw.By("item", asynqmw.Payload(func(o struct{ Item int }) string { return strconv.Itoa(o.Item) }))
@@ -29,7 +29,7 @@ func TestHostileTasks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		key  asynqmw.KeyFunc
 		task *asynq.Task
-		want string // the lock; empty: archived
+		want string // the key; "": archived
 	}{
 		"no payload":                      {byItem, inPayload(""), ""},
 		"a payload that is not JSON":      {byItem, inPayload("secret\r\n\x00\xff"), ""},
@@ -73,7 +73,7 @@ func TestHostileTasks(t *testing.T) {
 			if got := receive(t, held); got != tt.want {
 				t.Errorf("processed under %q, want %q", got, tt.want)
 			}
-			// The next one finds the lock busy.
+			// The next task finds the lock busy.
 			usertest.Occupy(t, local, tt.want)
 			id := q.enqueue(tt.task)
 			eventually(t, func() bool {
@@ -85,14 +85,14 @@ func TestHostileTasks(t *testing.T) {
 	}
 }
 
-// isOneShortLine checks an error that asynq keeps and its tools show.
+// isOneShortLine checks an error that asynq stores and its tools show.
 func isOneShortLine(t *testing.T, text string) {
 	t.Helper()
 	if text == "" || len(text) > 400 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
-		t.Errorf("asynq keeps the error %.500q", text)
+		t.Errorf("asynq stores the error %.500q", text)
 	}
 	if strings.Contains(text, "secret") {
-		t.Errorf("asynq keeps what the task says: %q", text)
+		t.Errorf("asynq stores a part of the payload: %q", text)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestAsynqRefusesAHeaderThatIsNotUTF8(t *testing.T) {
 	q := newQueue(t, startRedis(t))
 	task := asynq.NewTaskWithHeaders("order:fulfil", nil, map[string]string{"item": "\xff"})
 	if _, err := q.client.Enqueue(task); err == nil {
-		t.Error("asynq takes the task: what becomes of its key?")
+		t.Error("asynq accepts the header, so a key may not be UTF-8")
 	}
 }
 

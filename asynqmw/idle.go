@@ -13,24 +13,24 @@ import (
 	"github.com/lockmw/go/internal/parked"
 )
 
-// A server whose queues are empty asks each of them for a task again and again. How long it pauses is fixed when it starts: asynq's
-// second is too long for a task that was woken, and 10 ms costs Redis 100 scripts a second for each queue. So asynq is told to
-// pause for 10 ms, and its Logger, which it calls before each pause, makes the pause longer. A pause ends when this server wakes a
-// task.
+// A server whose queues are empty polls each of them for a task. asynq fixes the pause between two polls when it starts. Its
+// default of a second is too long for a task that was woken, and 10 ms costs Redis 100 scripts a second for each queue. So
+// Configure sets the pause to 10 ms, and the Logger, which asynq calls before each pause, extends it. A pause ends when this
+// server wakes a task.
 
 const (
 	// shortestIdle is how long asynq pauses by itself.
 	shortestIdle = 10 * time.Millisecond
-	// longestIdle is about the longest pause: that of asynq alone.
+	// longestIdle is about the longest pause, equal to asynq's own.
 	longestIdle = time.Second
-	// parkedIdle is about the longest pause while tasks are parked: another server may wake them, and have no worker for them.
+	// parkedIdle is about the longest pause while tasks are parked: another server may wake them without a free worker for them.
 	parkedIdle = 400 * time.Millisecond
 )
 
 // An idler pauses while the queues of a server are empty.
 type idler struct {
 	mu   sync.Mutex
-	came time.Time     // when the last task came, or the server began
+	came time.Time     // when the last task came, or the first pause began
 	end  chan struct{} // ends a pause, or the next one
 }
 
@@ -43,7 +43,7 @@ func (i *idler) taskCame() {
 	i.came = time.Now()
 }
 
-// pause waits for half of the time for which no task has come, and about as long as longest at most.
+// pause waits for about half of the time since the last task, but not much longer than longest.
 func (i *idler) pause(longest time.Duration) {
 	i.mu.Lock()
 	if i.came.IsZero() {
@@ -62,7 +62,7 @@ func (i *idler) pause(longest time.Duration) {
 	}
 }
 
-// endPause has the server ask its queues for a task.
+// endPause makes the server poll its queues immediately.
 func (i *idler) endPause() {
 	select {
 	case i.end <- struct{}{}:
@@ -70,7 +70,7 @@ func (i *idler) endPause() {
 	}
 }
 
-// idle is called when all queues were empty.
+// idle pauses after all queues were empty.
 func (s *server) idle() {
 	longest := longestIdle
 	if s.hasLists() {
@@ -79,9 +79,9 @@ func (s *server) idle() {
 	s.idler.pause(longest)
 }
 
-// pausesByItself makes a server with cfg pause for longer while its queues are empty. With another asynq, where no task is woken, and
-// with a pause that the caller chose, cfg stays as it is.
-func (s *server) pausesByItself(cfg *asynq.Config) {
+// adjustPauses changes cfg so that the server adjusts its pauses while its queues are empty. cfg stays unchanged if the caller set
+// the pause, and with an unknown version of asynq, where no task is woken.
+func (s *server) adjustPauses(cfg *asynq.Config) {
 	if linked.err != nil || cfg.TaskCheckInterval != 0 || cfg.LogLevel > asynq.FatalLevel {
 		return
 	}
@@ -95,8 +95,8 @@ func (s *server) pausesByItself(cfg *asynq.Config) {
 	cfg.TaskCheckInterval, cfg.Logger, cfg.LogLevel = shortestIdle, l, asynq.DebugLevel
 }
 
-// An idleLogger passes on what asynq logs at a level or above, and pauses when asynq is about to. Other lines end the pause: asynq
-// may shut down.
+// An idleLogger passes on the lines of asynq at or above a level. It pauses when asynq is about to pause. Lines above level debug
+// end the pause, because asynq may be shutting down.
 type idleLogger struct {
 	asynq.Logger
 	level  asynq.LogLevel

@@ -9,8 +9,8 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// An asynq whose tasks are not woken pauses as it does by itself.
-func TestAnUnknownAsynqPausesByItself(t *testing.T) {
+// If tasks are not woken, asynq keeps its own pauses.
+func TestConfigureLeavesThePausesOfAnUnknownAsynq(t *testing.T) {
 	known := linked
 	linked = &layout{err: errors.New("it is unknown")}
 	defer func() { linked = known }()
@@ -23,10 +23,10 @@ func TestAnUnknownAsynqPausesByItself(t *testing.T) {
 func TestPausesAreShorterWhileTasksAreParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(1)
-		s.idle() // begins
+		s.idle() // the first pause
 		time.Sleep(time.Hour)
-		l := &looking{}
-		s.parkers[parkerID{}] = &parker{looks: map[string]*looking{"default": l}}
+		l := &lookState{}
+		s.parkers[parkerID{}] = &parker{looks: map[string]*lookState{"default": l}}
 		for parked, most := range map[bool]time.Duration{false: longestIdle * 3 / 2, true: parkedIdle * 3 / 2} {
 			l.lists = parked
 			for range 20 {

@@ -43,7 +43,7 @@ func TestAnIdleServerAsksItsQueuesAboutAsOftenAsAsynqAlone(t *testing.T) {
 		count := func(cfg asynq.Config) int32 {
 			counted := countingRedis{opt.(pipedRedis), new(atomic.Int32)}
 			defer startServer(t, counted, cfg, never(t))()
-			<-time.After(10 * time.Second) // at first it asks more often
+			<-time.After(10 * time.Second) // it polls more often at first
 			before := counted.scripts.Load()
 			<-time.After(time.Minute)
 			return counted.scripts.Load() - before
@@ -55,7 +55,7 @@ func TestAnIdleServerAsksItsQueuesAboutAsOftenAsAsynqAlone(t *testing.T) {
 	})
 }
 
-// A woken task does not wait until its idle server asks by itself.
+// A woken task does not wait for the next poll of its idle server.
 func TestATaskThatIsWokenEndsThePauseOfItsServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := opt.(pipedRedis).s
@@ -81,7 +81,7 @@ func TestATaskThatIsWokenEndsThePauseOfItsServer(t *testing.T) {
 			if took := end.Sub(start); took > 700*time.Millisecond {
 				t.Errorf("a parked task ran %v after the release, want half a second", took)
 			}
-			if len(woken) == 0 { // it waited in its worker
+			if len(woken) == 0 { // the task waited in its worker
 				continue
 			}
 			if took := end.Sub(receive(t, woken)); took > 30*time.Millisecond {
@@ -91,7 +91,7 @@ func TestATaskThatIsWokenEndsThePauseOfItsServer(t *testing.T) {
 	})
 }
 
-// A server that was busy a moment ago asks for the next task soon.
+// A server that was busy a moment ago polls again soon.
 func TestATaskThatFollowsAnotherDoesNotWaitLong(t *testing.T) {
 	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := opt.(pipedRedis).s
@@ -124,7 +124,7 @@ func TestShutdownEndsThePauseOfAnIdleServer(t *testing.T) {
 	})
 }
 
-// A recorder is a Logger that keeps what it gets.
+// A recorder is a Logger that records its lines.
 type recorder struct {
 	mu    sync.Mutex
 	lines []string
@@ -188,7 +188,7 @@ func TestAsynqWritesTheSameLinesWithoutALogger(t *testing.T) {
 	}
 	want := written(func(cfg asynq.Config) asynq.Config { return cfg })
 	if got := written(asynqmw.Configure); got != want || !strings.Contains(got, "<now>") {
-		t.Errorf("written is\n%s\nand by asynq alone\n%s", got, want)
+		t.Errorf("the lines are\n%s\nand with asynq alone\n%s", got, want)
 	}
 }
 

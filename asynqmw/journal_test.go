@@ -15,11 +15,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A journal is what handlers write down in Redis, in the order in which it happened. It also is their
-// store, which refuses to be written to with a fencing token smaller than the last.
+// A journal records in Redis what handlers do, in order. It is also their store, which refuses a write with a fencing token smaller
+// than the last one.
 type journal struct{ rdb *redis.Client }
 
-// An entry is a line of it.
+// An entry is one line of a journal.
 type entry struct {
 	Event  string // started, ended, written, refused
 	Item   string
@@ -37,7 +37,7 @@ func (j journal) note(ctx context.Context, e entry) error {
 	return j.rdb.RPush(context.WithoutCancel(ctx), "journal", line).Err()
 }
 
-// read returns what was written down so far.
+// read returns all entries so far.
 func (j journal) read(t testing.TB) []entry {
 	t.Helper()
 	lines, err := j.rdb.LRange(context.Background(), "journal", 0, -1).Result()
@@ -72,7 +72,7 @@ func (j journal) await(t testing.TB, event string, n int) entry {
 	return found
 }
 
-// begin is a new entry for a task that is being processed.
+// begin returns a new entry for a task that is being processed.
 func begin(ctx context.Context, task *asynq.Task) (entry, error) {
 	var o order
 	if err := json.Unmarshal(task.Payload(), &o); err != nil {
@@ -86,7 +86,7 @@ func begin(ctx context.Context, task *asynq.Task) (entry, error) {
 	return e, nil
 }
 
-// fulfil is a handler that does nothing else than to be found in the journal.
+// fulfil is a handler that only writes to the journal.
 func (j journal) fulfil(ctx context.Context, task *asynq.Task) error {
 	e, err := begin(ctx, task)
 	if err != nil {
@@ -97,7 +97,7 @@ func (j journal) fulfil(ctx context.Context, task *asynq.Task) error {
 	return errors.Join(err, j.note(ctx, e))
 }
 
-// letGo lets the handlers of order:write go on.
+// letGo lets the handlers of order:write continue.
 func (j journal) letGo(t testing.TB) {
 	t.Helper()
 	if err := j.rdb.Set(context.Background(), "go", 1, 0).Err(); err != nil {
@@ -105,8 +105,7 @@ func (j journal) letGo(t testing.TB) {
 	}
 }
 
-// write is a handler that takes its time, whatever becomes of its context, until letGo, and then
-// writes to the store.
+// write is a handler that ignores the end of its context, waits for letGo, and then writes to the store.
 func (j journal) write(ctx context.Context, task *asynq.Task) error {
 	e, err := begin(ctx, task)
 	if err != nil {
@@ -137,9 +136,9 @@ func (j journal) write(ctx context.Context, task *asynq.Task) error {
 	return errors.Join(err, j.note(ctx, e))
 }
 
-// storeIt writes unless somebody with a greater token has written.
+// storeIt writes unless a greater token has written.
 //
-//	KEYS[1] hash   ARGV[1] token   ARGV[2] value   returns 1 if it has
+//	KEYS[1] hash   ARGV[1] token   ARGV[2] value   returns 1 if it has written
 var storeIt = redis.NewScript(`
 if tonumber(redis.call('HGET', KEYS[1], 'token') or 0) > tonumber(ARGV[1]) then
 	return 0
@@ -148,8 +147,8 @@ redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
 return 1
 `)
 
-// checkApart checks that never two were inside for one item, except those of stopped processes, and
-// that later ones had greater tokens. It returns how many came in.
+// checkApart checks that handlers of one item did not overlap, except those of stopped processes, and that later ones had greater
+// tokens. It returns the number of handlers that ran.
 func checkApart(t testing.TB, entries []entry, stopped ...int) (runs int) {
 	t.Helper()
 	inside, last := make(map[string]entry), make(map[string]int64)
@@ -159,7 +158,7 @@ func checkApart(t testing.TB, entries []entry, stopped ...int) (runs int) {
 		case "started":
 			runs++
 			if occupied && !slices.Contains(stopped, other.Worker) {
-				t.Errorf("for item %s two were inside: %+v and %+v", e.Item, other, e)
+				t.Errorf("two handlers of item %s overlap: %+v and %+v", e.Item, other, e)
 			}
 			if e.Token <= last[e.Item] {
 				t.Errorf("token %d of %+v comes after %d", e.Token, e, last[e.Item])

@@ -15,26 +15,24 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A KeyFunc says which lock a task needs. It may be any function of this shape; By makes one of
-// parts. If it returns lockmw.ErrNoLock the task is processed without a lock. An error that wraps
-// asynq.SkipRetry or lockmw.ErrInvalidKey, and an empty key, archive the task; any other error fails
-// the attempt.
+// A KeyFunc returns the key of the lock that a task needs. Any function with this signature will do; By builds one from parts. The
+// same key means the same lock everywhere, including requests and plain functions.
 //
-// The same key means the same lock everywhere, in requests and plain functions too.
+// If it returns lockmw.ErrNoLock, the task is processed without a lock. An empty key and an error that wraps asynq.SkipRetry or
+// lockmw.ErrInvalidKey archive the task. Any other error fails the attempt, which spends a retry.
 type KeyFunc func(context.Context, *asynq.Task) (string, error)
 
-// A Part is a piece of a key, such as an ID. It is not a KeyFunc, because an ID does not say what it
-// is the ID of: By does.
+// A Part returns one part of a key, such as an ID. It is not a KeyFunc, because an ID alone does not name the kind of thing. By
+// adds the kind.
 type Part func(context.Context, *asynq.Task) (string, error)
 
-// By makes a KeyFunc from the kind of thing and the parts that identify it:
+// By builds a KeyFunc from the kind of thing and the parts that identify it:
 //
 //	asynqmw.By("item", asynqmw.Payload(func(o Order) string { return o.Item })) // item:7
 //
-// The key is that of lockmw.Key: parts are escaped, so that different parts never make the same key.
-// An empty part archives the task; it never means one lock shared by all. A part that fails fails the
-// attempt, or archives the task: see KeyFunc. By panics if kind is empty, or so long
-// that no key fits, and if there is no part or a nil one.
+// The key has the format of lockmw.Key: parts are escaped, so that different parts never make the same key. An empty part
+// archives the task; it never means one lock for all tasks. The error of a part fails the attempt or archives the task: see
+// KeyFunc. By panics if kind is empty or too long for any key to fit into 1024 bytes, if there is no part, or if a part is nil.
 func By(kind string, parts ...Part) KeyFunc {
 	pattern := keyed.NewPattern("asynqmw", "tasks", kind, parts)
 	return func(ctx context.Context, task *asynq.Task) (string, error) {
@@ -42,21 +40,20 @@ func By(kind string, parts ...Part) KeyFunc {
 	}
 }
 
-// Payload is a field of the task's payload, which is JSON of a T. If the payload is anything else, is null
-// or is not UTF-8, the task is archived: the error wraps asynq.SkipRetry. Payload panics if field is
-// nil.
+// Payload uses a field of the task's payload as a part of the key. The payload must be the JSON of a T. If it is not, or is null
+// or not UTF-8, the task is archived: the error wraps asynq.SkipRetry. Payload panics if field is nil.
 func Payload[T any](field func(T) string) Part {
 	if field == nil {
 		panic("asynqmw: Payload: the function is nil")
 	}
 	return func(_ context.Context, task *asynq.Task) (string, error) {
 		var payload T
-		if !utf8.Valid(task.Payload()) { // package json replaces what is not: two payloads could make one key
+		if !utf8.Valid(task.Payload()) { // encoding/json replaces invalid UTF-8, so two payloads could make one key
 			return "", fmt.Errorf("%w: the payload is not UTF-8: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
 		}
 		if err := json.Unmarshal(task.Payload(), &payload); err != nil {
 			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-				wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // without the digits of a number, which may be many
+				wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // drop the digits of a number, which may be many
 			}
 			return "", fmt.Errorf("payload is not JSON of %T: %w: %w", payload, err, asynq.SkipRetry)
 		}
@@ -67,8 +64,8 @@ func Payload[T any](field func(T) string) Part {
 	}
 }
 
-// Header is a header of the task, by its exact name. A task without it, or with an empty one, has no
-// valid key and is archived. Header panics if name is empty.
+// Header uses a header of the task as a part of the key. The name must match exactly. A task whose header is missing or empty is
+// archived. Header panics if name is empty.
 func Header(name string) Part {
 	if name == "" {
 		panic("asynqmw: Header: the name is empty")
@@ -85,8 +82,8 @@ func Header(name string) Part {
 	}
 }
 
-// Const makes a KeyFunc whose key is always the same, that of lockmw.Key(kind, parts...): for a type of task
-// that runs once at a time, whatever its payload is. It panics if the key is empty, or longer than 1024 bytes.
+// Const builds a KeyFunc for a type of task that runs one at a time, whatever its payload. The key is always
+// lockmw.Key(kind, parts...). Const panics if the key is empty or longer than 1024 bytes.
 func Const(kind string, parts ...string) KeyFunc {
 	key := keyed.Const("asynqmw", kind, parts)
 	return func(context.Context, *asynq.Task) (string, error) { return key, nil }

@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A task, whatever its payload and headers are, is processed under the key that they mean or is
-// archived: no panic, and no key that other tasks share by mistake.
+// For any payload and headers, a task is processed under the right key or archived. It causes no panic, and no key that other tasks
+// share by mistake.
 func FuzzTask(f *testing.F) {
 	for _, payload := range []string{
 		`{"Item":"7"}`, `{"Item":""}`, `{}`, `{"item":"7"}`, `{"Item":"a:b%"}`, `{"Item":7}`, `{"Item":null}`, `{"Item":"7"}x`,
@@ -52,7 +52,7 @@ func FuzzTask(f *testing.F) {
 	})
 }
 
-// itemOf is what a payload says; "" if it is not one.
+// itemOf returns the item of a payload; "" if the payload is invalid.
 func itemOf(payload []byte) string {
 	var o order
 	if !utf8.Valid(payload) || json.Unmarshal(payload, &o) != nil {

@@ -27,7 +27,7 @@ func TestAnEmptyKeyIsNotShownToTheLocker(t *testing.T) {
 }
 
 func TestAKeyFunctionThatFailsFailsTheAttempt(t *testing.T) {
-	cause := errors.New("database is away")
+	cause := errors.New("database is down")
 	key := func(context.Context, *asynq.Task) (string, error) { return "", cause }
 	err := asynqmw.WithLock(lockmw.NewLocal(), key)(never(t)).ProcessTask(t.Context(), fulfilItem("7"))
 	if e, ok := errors.AsType[*lockmw.Error](err); !ok || e.Op != "key" || !errors.Is(err, cause) || errors.Is(err, asynq.SkipRetry) {

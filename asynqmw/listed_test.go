@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// Whoever looks at locks finds the tasks that wait for one, in which queue, since when and at which place.
+// The list of a lock shows which tasks wait for it, in which queue, since when and at which place.
 func TestParkedTasksAreFoundByTheirLock(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -45,7 +45,7 @@ func TestParkedTasksAreFoundByTheirLock(t *testing.T) {
 	})
 }
 
-// tasksFor returns the tasks that wait for a key, or for any.
+// tasksFor returns the tasks that wait for a key; "" for all keys.
 func tasksFor(t *testing.T, rdb *redis.Client, key string) (tasks []waiting.Task) {
 	t.Helper()
 	r := waiting.NewReader(rdb, "lockmw")

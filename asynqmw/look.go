@@ -13,41 +13,41 @@ import (
 )
 
 const (
-	// lookEvery is about how often locks are looked at, by the one server whose turn it is.
+	// lookEvery is about how often the one server whose turn it is checks for free locks.
 	lookEvery = 500 * time.Millisecond
-	// askEvery is about how often another server asks whether it is its turn, and reads which lists there are. A server that died
-	// is followed after askEvery and parked.TurnLasts at most.
+	// askEvery is about how often any other server asks whether it is its turn, and reads which locks have lists. If the server
+	// with the turn dies, another one takes over within askEvery plus parked.TurnLasts.
 	askEvery = 1500 * time.Millisecond
-	// lookFor is how long a server continues to ask after its last task.
+	// lookFor is how long a server continues to ask after its last task, if there are no lists.
 	lookFor = time.Minute
-	// heldEvery is how often a task is woken to wait for a lock that others hold all the time. It costs about 150 commands.
+	// heldEvery is how often a task is woken to wait for a lock that others hold all the time. Each time costs about 150 commands.
 	heldEvery = 6 * time.Second
 )
 
-// A looking is how a server looks at the lists of a queue.
-type looking struct {
+// A lookState is the state of a server's checks of the lists of a queue.
+type lookState struct {
 	came   time.Time     // when the last task came
-	parked time.Time     // when the last one was on a list
+	parked time.Time     // when a task was last put on a list
 	lists  bool          // there are lists
-	first  chan struct{} // there is a list, and there was none
+	first  chan struct{} // receives when the first list appears
 	held   time.Time     // when a task was last woken although its lock was held
 }
 
-// enter is called for every attempt of a task. It sees to it that the lists of the queue are looked at: a lock may be
-// released by somebody who knows nothing of them, and the process that had it may have died.
+// enter is called for every attempt of a task. It makes sure that the lists of the queue are checked: a request may release a lock
+// without waking a task, and the process that held the lock may have died.
 func (p *parker) enter(queue string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.looks[queue]
 	if l == nil {
-		l = &looking{first: make(chan struct{}, 1)}
+		l = &lookState{first: make(chan struct{}, 1)}
 		p.looks[queue] = l
 		go p.look(queue, l)
 	}
 	l.came = time.Now()
 }
 
-// listed is called when a task of this server is on a list.
+// listed is called after a task of this server was put on a list.
 func (p *parker) listed(queue string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,8 +57,8 @@ func (p *parker) listed(queue string) {
 	}
 }
 
-// set notes whether there are lists.
-func (l *looking) set(lists bool) {
+// set records whether there are lists.
+func (l *lookState) set(lists bool) {
 	if lists && !l.lists {
 		select {
 		case l.first <- struct{}{}:
@@ -68,7 +68,7 @@ func (l *looking) set(lists bool) {
 	l.lists = lists
 }
 
-// hasLists reports whether tasks are parked in a queue that is looked at.
+// hasLists reports whether tasks are parked in a queue of this server.
 func (p *parker) hasLists() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,9 +80,9 @@ func (p *parker) hasLists() bool {
 	return false
 }
 
-// look continues until no task has come for a while and nothing is parked, the locks are closed, or nothing can be
-// parked.
-func (p *parker) look(queue string, l *looking) {
+// look checks the lists of a queue until no task has come for a while and none is parked, until the locks are closed, or until
+// tasks cannot be parked.
+func (p *parker) look(queue string, l *lookState) {
 	timer := time.NewTimer(rand.N(lookEvery))
 	defer timer.Stop()
 	turn := false
@@ -104,8 +104,8 @@ func (p *parker) look(queue string, l *looking) {
 	}
 }
 
-// looksAgain reports whether to look again. If not, the next task begins anew.
-func (p *parker) looksAgain(queue string, l *looking, err error) bool {
+// looksAgain reports whether to check again. If not, the next task starts a new look.
+func (p *parker) looksAgain(queue string, l *lookState, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isClosed() || p.state.isOff() || errors.Is(err, redis.ErrClosed) || !l.lists && time.Since(l.came) > lookFor {
@@ -115,10 +115,10 @@ func (p *parker) looksAgain(queue string, l *looking, err error) bool {
 	return true
 }
 
-// lookOnce reads which lists there are. If it is the turn of this server, lookOnce wakes a task for each lock that is free. For one
-// lock that is held, a task is woken as well if no worker of this server waits: while there is always somebody who waits, a lock is
-// never seen to be free.
-func (p *parker) lookOnce(queue string, l *looking) (turn bool, err error) {
+// lookOnce reads which locks have lists. If it is the turn of this server, lookOnce wakes a task for each free lock. It also wakes
+// a task for one lock that is held, if no worker of this server waits: while other callers queue for a lock, no check ever finds it
+// free.
+func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), parked.AnswerIn)
 	defer cancel()
 	start := time.Now()
@@ -131,7 +131,7 @@ func (p *parker) lookOnce(queue string, l *looking) (turn bool, err error) {
 	l.set(l.lists || l.parked.After(start))
 	p.mu.Unlock()
 	for _, lock := range locks {
-		p.know(parked.Want{Queue: queue, Lock: lock})
+		p.track(parked.Want{Queue: queue, Lock: lock})
 	}
 	if !turn {
 		return false, nil
@@ -151,7 +151,7 @@ func (p *parker) lookOnce(queue string, l *looking) (turn bool, err error) {
 	return true, nil
 }
 
-// endTurn lets another server look. If this fails, the turn ends by itself.
+// endTurn passes the turn to another server. If this fails, the turn expires.
 func (p *parker) endTurn(queue string) {
 	ctx, cancel := context.WithTimeout(context.Background(), parked.AnswerIn)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// A looker is the client of a server whose looks at locks are counted, and which can fail.
+// A looker is the client of a server. It counts the server's checks of locks, and can fail.
 type looker struct {
 	rdb         *redis.Client
 	looks, asks atomic.Int32
@@ -31,21 +31,21 @@ func newLooker(t *testing.T, s *redistest.Server) *looker {
 		switch {
 		case isLook(cmds):
 			l.asks.Add(1)
-		case len(cmds[0].Args()) > 2 && cmds[0].Name() == "exists": // of several locks
+		case len(cmds[0].Args()) > 2 && cmds[0].Name() == "exists": // a check of several locks
 			l.looks.Add(1)
 			if l.blind.Load() {
-				return errors.New("it does not reach the locks")
+				return errors.New("the locks are unreachable")
 			}
 		}
 		if l.dead.Load() {
-			return errors.New("its process has died")
+			return errors.New("the process has died")
 		}
 		return send()
 	}))
 	return l
 }
 
-// isLook reports whether a server asks whether it is to look at locks.
+// isLook reports whether a server asks for the turn to check locks.
 func isLook(cmds []redis.Cmder) bool {
 	return slices.ContainsFunc(cmds[0].Args(), func(arg any) bool {
 		key, _ := arg.(string)
@@ -54,7 +54,7 @@ func isLook(cmds []redis.Cmder) bool {
 }
 
 // startLookers starts servers in a bubble, one after the other, while the locks of two items are held. The first one parks a task
-// for each item, and so has the turn to look. Only the last one has workers in the end.
+// for each item and so has the turn. In the end only the last one has workers.
 func startLookers(t *testing.T, opt asynq.RedisConnOpt, n int, h asynq.Handler) (all []*looker, release []func()) {
 	s := opt.(pipedRedis).s
 	q, holder := newQueue(t, opt), usertest.Client(t, s)
@@ -68,10 +68,10 @@ func startLookers(t *testing.T, opt asynq.RedisConnOpt, n int, h asynq.Handler) 
 				q.awaitParked(q.fulfil(fmt.Sprint(item)))
 			}
 		}
-		q.await(q.fulfil("own"), asynq.TaskStateCompleted) // it asks from now on
+		q.await(q.fulfil("own"), asynq.TaskStateCompleted) // the server asks for the turn from now on
 		<-time.After(3 * time.Second)
 		if i < n-1 {
-			shutdown() // of the workers: what looks does not hear of it
+			shutdown() // ends the workers but not the checks
 		}
 	}
 	<-time.After(3 * time.Second)
@@ -82,7 +82,7 @@ func startLookers(t *testing.T, opt asynq.RedisConnOpt, n int, h asynq.Handler) 
 	return all, release
 }
 
-func TestOneServerLooksAtTheLocksOfAQueue(t *testing.T) {
+func TestOneServerChecksTheLocksOfAQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		all, release := startLookers(t, opt, 3, handle(func(context.Context) error { return nil }))
 		var looks, asks []int32
@@ -91,7 +91,7 @@ func TestOneServerLooksAtTheLocksOfAQueue(t *testing.T) {
 			looks, asks = append(looks, l.looks.Load()), append(asks, l.asks.Load())
 		}
 		if looks[0] < 90 || looks[0] > 160 || looks[1]+looks[2] > 0 {
-			t.Errorf("in a minute they looked %v times, want 120, 0 and 0", looks)
+			t.Errorf("in a minute they checked %v times, want 120, 0 and 0", looks)
 		}
 		if asks[1] > 55 || asks[2] > 55 {
 			t.Errorf("in a minute they asked %v times, want 120, 40 and 40", asks)
@@ -102,8 +102,8 @@ func TestOneServerLooksAtTheLocksOfAQueue(t *testing.T) {
 	})
 }
 
-// The turn of a server that died ends after parked.TurnLasts, and another one asks after 1.9 s at most.
-func TestAServerThatLookedAndDiedIsFollowed(t *testing.T) {
+// The turn of a dead server ends after parked.TurnLasts, and another server asks within 1.9 s.
+func TestAnotherServerTakesOverTheTurnOfADeadOne(t *testing.T) {
 	for name, fail := range map[string]func(*looker){
 		"died":                     func(l *looker) { l.dead.Store(true) },
 		"does not reach the locks": func(l *looker) { l.blind.Store(true) },
@@ -132,8 +132,8 @@ func TestAServerThatLookedAndDiedIsFollowed(t *testing.T) {
 	}
 }
 
-// A server that has looked at no lists for a while looks at a new one as soon as at others.
-func TestTheFirstListIsLookedAtInTime(t *testing.T) {
+// A server that has had no lists for a while checks a new one as soon as any other.
+func TestTheFirstListIsCheckedInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := opt.(pipedRedis).s
 		q, ran := newQueue(t, opt), make(chan time.Time, 1)
@@ -154,7 +154,7 @@ func TestTheFirstListIsLookedAtInTime(t *testing.T) {
 	})
 }
 
-func TestAClosedClientGivesItsTurnUp(t *testing.T) {
+func TestAClosedClientGivesUpItsTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := opt.(pipedRedis).s
 		q, locks, rdb := newQueue(t, opt), usertest.Client(t, s), s.NewClient(t)
@@ -174,8 +174,8 @@ func TestAClosedClientGivesItsTurnUp(t *testing.T) {
 	})
 }
 
-// A task that was on its way when the lock was taken has left its worker by the end of a long hold. Once in a while a look comes at
-// that moment, so the median counts.
+// A task that was on its way when the lock was taken has left its worker by the end of a long hold. A check may coincide with the
+// release, so the median counts.
 func TestTheNextTaskIsWokenAtTheEndOfALongHold(t *testing.T) {
 	inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
 		s := opt.(pipedRedis).s

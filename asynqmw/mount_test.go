@@ -62,7 +62,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"a Redis of the queues for tasks that do not come back", lock(asynqmw.WithQueueRedis(new(redis.Client)), asynqmw.WithOnBusy(asynqmw.Drop)), "WithQueueRedis"},
 		{"no place kept", lock(asynqmw.WithPlaceKept(0)), "WithPlaceKept"},
 		{"a place kept too long", lock(asynqmw.WithPlaceKept(25 * time.Hour)), "WithPlaceKept"},
-		{"a place kept for less than the task is away", lock(asynqmw.WithPlaceKept(10 * time.Second)), "15s"},
+		{"a place kept for less than the requeue delay", lock(asynqmw.WithPlaceKept(10 * time.Second)), "15s"},
 		{"By without a kind", func() { asynqmw.By("", asynqmw.Header("a")) }, "kind"},
 		{"By without parts", func() { asynqmw.By("item") }, "no parts"},
 		{"By with a nil part", func() { asynqmw.By("item", nil) }, "part 1"},
@@ -76,7 +76,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 	}
 }
 
-func TestWhatMayBeRightIsAccepted(t *testing.T) {
+func TestValidOptionsAreAccepted(t *testing.T) {
 	local, client := lockmw.NewLocal(), new(asynq.Client)
 	for _, opts := range [][]asynqmw.Option{
 		{asynqmw.WithRescue(client, asynq.Queue("rescued"), asynq.MaxRetry(3), asynq.Timeout(0), asynq.Deadline(time.Now().Add(time.Hour)))},

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-// An Option is any lockmw.Option, or one of this package.
+// An Option configures WithLock. It is any lockmw.Option, or one of this package.
 type Option interface{ option.Task }
 
 type taskOption struct {
@@ -21,20 +21,18 @@ type taskOption struct {
 	apply func(*config) error
 }
 
-// A BusyAction is what happens to a task whose lock is busy, after the wait that lockmw.WithWait
-// allows.
+// A BusyAction is the action for a task whose lock is still busy after the wait of lockmw.WithWait.
 type BusyAction int
 
 const (
-	// Requeue parks the task: it is put back into the queue without spending a retry, and woken when the lock is
-	// free. On the last attempt, unless there is WithRescue or half of the workers wait, the task waits in its worker
-	// instead. It is the default.
+	// Requeue parks the task: it is put back into the queue without spending a retry, and woken when the lock is free. It is the
+	// default. On its last attempt the task waits in its worker instead, unless half of the workers wait or WithRescue is set.
 	Requeue BusyAction = iota
-	// Drop deletes the task: the holder of the lock does its work already.
+	// Drop deletes the task. It is for tasks whose work the holder of the lock does already.
 	Drop
-	// Fail lets the attempt fail: it spends a retry, and the last one archives the task.
+	// Fail fails the attempt: it spends a retry, and the last attempt archives the task.
 	Fail
-	// Archive archives the task at once.
+	// Archive archives the task immediately.
 	Archive
 )
 
@@ -55,19 +53,18 @@ type config struct {
 	maxRequeues        int // 0: no limit
 	placeKept          time.Duration
 	rescue             *rescue
-	queueRedis         redis.UniversalClient // nil: that of the locks
-	waits              bool                  // WithWait lets it wait in its worker
+	queueRedis         redis.UniversalClient // nil: the Redis of the locks
+	waits              bool                  // WithWait lets tasks wait in their workers
 	layout             *layout
 }
 
-// WithOnBusy sets what happens to a task whose lock is busy. Default: Requeue. lockmw.ErrBusy and
-// lockmw.ErrTooManyWaiters count as busy, an unavailable Redis does not. For Requeue lockmw.ErrClosed
-// counts as busy too: another process may get the lock.
+// WithOnBusy sets the action for a task whose lock is busy. Default: Requeue. lockmw.ErrBusy and lockmw.ErrTooManyWaiters count as
+// busy; an unavailable Redis does not. For Requeue, lockmw.ErrClosed also counts as busy, because another process may get the
+// lock.
 //
-// asynq delivers a task again while an earlier attempt at it still runs, if the handler goes on after the
-// task's timeout, or for longer than asynq.Config's ShutdownTimeout. The lock is busy then because of the
-// task itself, and any other action than Requeue ends the task: let handlers heed their context, and give
-// shutdowns time.
+// asynq delivers a task again while an earlier attempt still runs, if the handler ignores the task's timeout or runs for longer
+// than the ShutdownTimeout of asynq.Config. The task then meets its own lock, and any action other than Requeue ends the task. So
+// let handlers stop when their context ends, and give shutdowns time.
 func WithOnBusy(a BusyAction) Option {
 	return taskOption{apply: func(c *config) error {
 		if a < Requeue || a > Archive {
@@ -78,67 +75,73 @@ func WithOnBusy(a BusyAction) Option {
 	}}
 }
 
-// WithRequeueDelay has tasks that were queued again come back by the clock: they are not woken when their lock is
-// free. It sets how long a task waits for its next attempt. Where tasks cannot be woken it is 1 s to
-// 15 s by default. The time is random, so that tasks for one key do not come back all at once. It is at least
-// shortest. At first it is at most twice shortest (2 s at least), and that limit doubles each time the
-// task meets a busy lock again, up to longest. asynq cuts the time off to whole seconds, and adds up to
-// the server's DelayedTaskCheckInterval. Refused are a negative time, a longest that is below shortest, and
-// a WithOnBusy that queues nothing again.
+// WithRequeueDelay makes tasks that meet a busy lock come back by the clock, instead of being woken when their lock is free. It
+// sets the time until the next attempt. Default: tasks are woken; where that is impossible, the delay is 1 s to 15 s.
+//
+// The delay is random, so that tasks for one key do not come back together. It is at least shortest. Its upper limit is twice
+// shortest at first, but at least 2 s, and doubles each time that the task meets a busy lock again, up to longest. asynq truncates
+// the delay to whole seconds and adds up to the server's DelayedTaskCheckInterval.
+//
+// WithLock panics if shortest is negative, if longest is less than shortest, or if WithOnBusy is not Requeue.
 func WithRequeueDelay(shortest, longest time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
 		if shortest < 0 || longest < shortest {
-			return fmt.Errorf("%w: WithRequeueDelay(%v, %v): shortest must not be negative, and longest not be below it", lockmw.ErrInvalidOption, shortest, longest)
+			return fmt.Errorf("%w: WithRequeueDelay(%v, %v): shortest must not be negative, and longest not less than shortest", lockmw.ErrInvalidOption, shortest, longest)
 		}
 		c.minDelay, c.maxDelay, c.delayGiven = shortest, longest, true
 		return nil
 	}}
 }
 
-// WithMaxRequeues sets how often in a row a task may be queued again because of its lock; after that a
-// busy lock fails the attempt, which spends a retry, and WithRescue makes no further copy of the task.
-// Default: no limit. The count begins anew when a retry is spent, and when the task gets its lock.
+// WithMaxRequeues limits how often in a row a task may be queued again because of its lock. Default: no limit. After n times a
+// busy lock fails the attempt, which spends a retry, and WithRescue does not save the task. The count restarts at 0 when a retry is
+// spent and when the task gets its lock.
 //
-// Attempts of tasks that were woken are not counted, if they find the lock busy again.
+// The attempt of a task that was woken and finds the lock busy again does not count. Tasks that are queued again because the
+// lockmw.Client is closed are not limited.
 //
-// asynq does not count these attempts. Each server process does, by task ID, for the last 10,000 tasks
-// at least: a task that meets several servers may be queued again n times by each. Tasks that are queued
-// again because the lockmw.Client is closed are not limited. Less than 1 is refused; that would be
-// WithOnBusy(Fail).
+// asynq does not count these attempts. Each server process does, by task ID, for at least the last 10,000 tasks. So a task that
+// meets several servers may be queued again n times by each.
+//
+// WithLock panics if n is less than 1; use WithOnBusy(Fail) to queue no task again.
 func WithMaxRequeues(n int) Option {
 	return taskOption{apply: func(c *config) error {
 		if n < 1 {
-			return fmt.Errorf("%w: WithMaxRequeues(%d): must be at least 1; use WithOnBusy(Fail) to queue nothing again", lockmw.ErrInvalidOption, n)
+			return fmt.Errorf("%w: WithMaxRequeues(%d): must be at least 1; use WithOnBusy(Fail) to queue no task again", lockmw.ErrInvalidOption, n)
 		}
 		c.maxRequeues = n
 		return nil
 	}}
 }
 
-// WithRescue saves a task whose lock is busy on its last attempt from being archived: when the wait that
-// lockmw.WithWait allows has ended, the task is set aside. asynq archives it, and it is put back into state retry
-// immediately afterwards: no retry is spent, and it has its ID, its deadline and what asynq.Unique keeps for it all the time.
-// asynq logs "Retry exhausted". Default: the task waits in its worker until shortly before its deadline, as long as not
-// half of the workers wait, and is archived if its lock is busy then. Last attempts that fail for another reason than
-// their lock, for example with lockmw.ErrUnavailable, are archived in any case.
+// WithRescue keeps asynq from archiving a task because its lock is busy on its last attempt: after the wait of lockmw.WithWait the
+// task is set aside. asynq archives it, and asynqmw immediately puts it back into state retry. The task spends no retry and keeps
+// its ID, its deadline and its asynq.Unique lock. asynq logs "Retry exhausted" all the same.
 //
-// A task is set aside in the Redis of the queues: that of the locks, or of WithQueueRedis. If the task is not there, or
-// the user may not read and write "asynq:*", client enqueues a copy of the task instead, and a warning is logged, by the
-// logger of the lockmw.Client. The client must be of the queue's Redis; the caller closes it. The copy has the same type,
-// payload, headers, queue and timeout, and one attempt too. Its ID is that of the task, "~", a number and some random
-// letters, which the header lockmw-rescued repeats. Until its delay has passed it is in state scheduled, without a last
-// error. It does not have the task's asynq.Deadline, and is not unique: a task like it may be enqueued meanwhile. The
-// task itself is deleted, even if it has a retention; asynq warns of that in its log ("revoke task").
+// Default: the task waits in its worker until shortly before its deadline, and is archived if its lock is still busy. It is set
+// aside if half of the workers wait already. A last attempt that fails for a reason other than a busy lock, such as
+// lockmw.ErrUnavailable, is always archived.
 //
-// A middleware cannot find out what other options the task was enqueued with: give the options of the copy as opts, for
-// example asynq.Retention. They may replace what the copy has by itself. Refused are a nil client, asynq.TaskID,
-// asynq.Unique, a Deadline that has passed, and options that asynq would refuse. If no copy can be enqueued, the task
-// waits for its lock as without WithRescue, and a warning is logged.
+// Setting a task aside needs access to its queue: the Redis of the locks or of WithQueueRedis must hold the task, and its user must
+// be allowed to read and write "asynq:*". Without access, client enqueues a copy, the original is deleted, even if it has a
+// retention, and the logger of the lockmw.Client logs a warning. asynq logs "revoke task". The client must use the Redis of the
+// queue; the caller closes it.
 //
-// If the process ends in the instant after asynq has archived a task that is set aside, a server that parks tasks puts it
-// back within 12 minutes; with WithRequeueDelay or WithPlaceKept it stays archived. A task is left behind next to its
-// copy if the server dies, its shutdown ends or asynq's Redis does not answer in the instant after the copy was enqueued.
-// Then the task is archived, or both run, one after the other.
+//   - The copy has the type, payload, headers, queue and timeout of the task, and one attempt. It is in state scheduled until its
+//     delay has passed, without a last error.
+//   - Its ID is the task's ID, "~", a number and random letters. The header lockmw-rescued repeats the number and the letters.
+//   - It is not unique, so a task like it may be enqueued in the meantime. It does not have the task's asynq.Deadline.
+//   - Middleware cannot see the other options of the task. Pass the options of the copy as opts, such as asynq.Retention. They take
+//     precedence over those above.
+//   - If the copy cannot be enqueued, the task waits for its lock as without WithRescue, and a warning is logged.
+//
+// If the process ends in the instant after asynq has archived a task that is set aside, a server that parks tasks puts the task
+// back within 12 minutes. With WithRequeueDelay or WithPlaceKept it stays archived. A task may remain next to its copy if the
+// server dies, its shutdown ends or asynq's Redis does not answer in the instant after the copy was enqueued. Then the task is
+// archived, or both run, one after the other.
+//
+// WithLock panics if client is nil, or if opts contain asynq.TaskID, asynq.Unique, a Deadline that has passed, or an option that
+// asynq would refuse.
 func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	opts = slices.Clone(opts)
 	return taskOption{apply: func(c *config) error {
@@ -155,10 +158,13 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	}}
 }
 
-// WithQueueRedis says that asynq's queues are in the Redis, or the database, of rdb. Default: that of the locks.
-// Tasks that meet a busy lock are parked there: without it, or the right to read and write "asynq:*", or with another
-// release of asynq than 0.26.x, they come back after a delay and not when the lock is free, which is logged, and no task can be
-// set aside on its last attempt (see WithRescue). The caller closes rdb. Refused are nil, and a WithOnBusy other than Requeue.
+// WithQueueRedis says where asynq's queues are if they are not in the Redis and database of the locks, which is the default. Tasks
+// that meet a busy lock are parked there. The caller closes rdb.
+//
+// Parking also needs the right to read and write "asynq:*", and asynq 0.26.x. If anything is missing, a warning is logged, tasks
+// come back after a delay instead of when the lock is free, and no task can be set aside on its last attempt (see WithRescue).
+//
+// WithLock panics if rdb is nil or WithOnBusy is not Requeue.
 func WithQueueRedis(rdb redis.UniversalClient) Option {
 	return taskOption{apply: func(c *config) error {
 		if option.IsNil(rdb) {
@@ -169,17 +175,20 @@ func WithQueueRedis(rdb redis.UniversalClient) Option {
 	}}
 }
 
-// WithPlaceKept keeps the place of a task that is queued again in the queue of its lock, which must be
-// one of package fairlock: lockmw.WithPlace with the task's ID. The lock passes over the task while it is
-// away. Without the option, such a task begins at the end each time, behind whatever waits in a worker or
-// a request. Default: no place is kept.
+// WithPlaceKept keeps the place that a task has in the queue of its lock while the task is queued again. The place is kept for d, as
+// by lockmw.WithPlace with the task's ID. Default: no place is kept, and a task that comes back queues behind the requests and
+// tasks that wait.
 //
-// The place is of use only while the task waits in a worker, which it then does for 1 s by default
-// (lockmw.WithWait). While half of the workers of its server wait, it only tries, and its place is kept all the same. With
-// WithRequeueDelay(0, time.Second) it is away for the shortest time. The place is
-// given up if the task does not come back within d, which must be longer than the longest
-// WithRequeueDelay and the server's DelayedTaskCheckInterval together. A lockmw.Client and an rwlock.Locker
-// are refused; with any other lock that keeps no places every attempt fails with lockmw.ErrInvalidOption.
+// The lock must be a fair lock of package fairlock. It passes over the task while the task is not in a worker. With WithPlaceKept a
+// task waits in its worker for 1 s by default (lockmw.WithWait), because only a waiting task gets the lock by its place. While half
+// of the workers of its server wait, it only tries, and its place is kept all the same.
+//
+// The place expires if the task does not come back within d. So d must be longer than the longest WithRequeueDelay and the server's
+// DelayedTaskCheckInterval together. WithRequeueDelay(0, time.Second) brings tasks back soonest.
+//
+// WithLock panics if d is not from 1 ms to 24 h or not longer than the longest WithRequeueDelay, for a lockmw.Client or an
+// rwlock.Locker, and with WithOnBusy(Drop) or WithOnBusy(Archive). With any other lock that keeps no places every attempt fails with
+// lockmw.ErrInvalidOption.
 func WithPlaceKept(d time.Duration) Option {
 	return taskOption{apply: func(c *config) error {
 		if _, err := lockmw.NewPolicy(lockmw.WithPlace("task", d)); err != nil || d == 0 {
@@ -190,8 +199,8 @@ func WithPlaceKept(d time.Duration) Option {
 	}}
 }
 
-// newConfig adds up the options of WithLock. It panics if that cannot work, so that a mistake is found at
-// start and not at the first task.
+// newConfig applies the options of WithLock. It panics if they are invalid, so that a mistake shows at start and not at the first
+// task.
 func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	if option.IsNil(l) {
 		panic("asynqmw: WithLock: the Locker is nil")
@@ -217,7 +226,7 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	switch {
 	case err != nil:
 	case policy.Place != "":
-		err = fmt.Errorf("%w: WithPlace is for one task, use WithPlaceKept", lockmw.ErrInvalidOption)
+		err = fmt.Errorf("%w: WithPlace is one place for all tasks: use WithPlaceKept", lockmw.ErrInvalidOption)
 	default:
 		err = lockmw.CheckOptions(l, c.lockOpts...)
 	}
@@ -231,7 +240,7 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	return c
 }
 
-// contradiction finds options that make no sense together.
+// contradiction returns an error for options that contradict one another.
 func (c *config) contradiction(l lockmw.Locker) error {
 	for _, o := range []struct {
 		name  string
@@ -250,13 +259,13 @@ func (c *config) contradiction(l lockmw.Locker) error {
 	case !mayBeFair(l):
 		return fmt.Errorf("%w: WithPlaceKept with a %T, which keeps no places: use fairlock.New", lockmw.ErrInvalidOption, l)
 	case c.onBusy == Requeue && c.placeKept <= c.maxDelay:
-		return fmt.Errorf("%w: WithPlaceKept(%v) is no longer than a task may be away, %v", lockmw.ErrInvalidOption, c.placeKept, c.maxDelay)
+		return fmt.Errorf("%w: WithPlaceKept(%v): must be longer than the longest requeue delay, %v", lockmw.ErrInvalidOption, c.placeKept, c.maxDelay)
 	}
 	return nil
 }
 
-// parks reports whether tasks are woken when their lock is free. Otherwise they come back by the clock: as
-// WithRequeueDelay has it, or to the place in the queue of the lock that WithPlaceKept has kept for them.
+// parks reports whether tasks are woken when their lock is free. Otherwise they come back by the clock, after WithRequeueDelay or
+// to the place that WithPlaceKept keeps.
 func (c *config) parks() bool { return c.onBusy == Requeue && !c.delayGiven && c.placeKept == 0 }
 
 // mayBeFair reports whether l may be a lock that keeps places.

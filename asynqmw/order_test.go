@@ -43,7 +43,7 @@ func TestTasksThatWaitAreNotOvertaken(t *testing.T) {
 				release := usertest.Occupy(t, tt.locker(usertest.Client(t, s)), "item:7")
 				h := asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
 					ran <- task.Headers()["n"]
-					<-time.After(30 * time.Millisecond) // the work: so long that only one is woken at a time
+					<-time.After(30 * time.Millisecond) // the work, long enough that only one task is woken at a time
 					return nil
 				})
 				for range tt.servers {

@@ -10,16 +10,16 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A layout says whether the asynq of this program keeps its tasks as package parked knows it.
+// A layout says whether the program's version of asynq stores its tasks in the layout that package parked expects.
 type layout struct {
-	err  error
-	told sync.Once
+	err    error
+	warned sync.Once
 }
 
 var linked = &layout{err: parked.CheckLinked()}
 
-// open finds the queues, in the Redis of the locks or in that of WithQueueRedis. If they are not found, the fields stay nil, and
-// tasks come back by the clock. Locks within the process are for tests.
+// open sets the Redis of the queues: that of WithQueueRedis or of the locks. If there is none, the fields stay nil, and tasks come
+// back by the clock, as with the Local of a test.
 func (g *guard) open() {
 	var locks core.Backend
 	if k, ok := kinds.Of(g.locker); ok {
@@ -37,13 +37,13 @@ func (g *guard) open() {
 			g.locks = &locks
 		}
 	case g.onBusy == Requeue:
-		g.layout.told.Do(func() {
-			g.logger().Warn("asynqmw: tasks that meet a busy lock come back after a delay, not when it is free, and WithRescue enqueues copies, as this version of asynq is not known", "error", g.layout.err)
+		g.layout.warned.Do(func() {
+			g.logger().Warn("asynqmw: tasks that meet a busy lock come back after a delay, not when it is free, and WithRescue enqueues copies, because this version of asynq is unknown", "error", g.layout.err)
 		})
 	}
 }
 
-// parkerOf returns where a task is parked if its lock is busy, and on which list; nil: nowhere.
+// parkerOf returns the parker and the list for a task whose lock is busy; nil if the task cannot be parked.
 func (g *guard) parkerOf(a *attempt, key string) (*parker, parked.Want) {
 	if g.locks == nil || a.server == nil {
 		return nil, parked.Want{}
@@ -56,9 +56,9 @@ func (g *guard) parkerOf(a *attempt, key string) (*parker, parked.Want) {
 	return p, parked.Want{Queue: a.queue, Lock: p.locks.Holder(key)}
 }
 
-// park has a task whose lock is busy wait for it in its worker, if it may and no other task needs that; otherwise it parks the
-// task. It returns what lock returns. A task that was parked has an error that puts it back.
-func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay bool, busy error) taken {
+// park handles a task whose lock is busy. The task waits in its worker if mayStay is set and no other task needs the worker;
+// otherwise park parks it. A task that is parked gets an error that puts it back.
+func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay bool, busy error) outcome {
 	stay, leave := time.Duration(0), func() {}
 	if mayStay {
 		stay, leave = p.stay(w, a)
@@ -67,7 +67,7 @@ func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay b
 	answer, err := g.ask(p, w, a, stay)
 	switch {
 	case err != nil:
-		return taken{err: busy}
+		return outcome{err: busy}
 	case answer.What == parked.WaitInWorker:
 		t := g.lock(a, key, false, lockmw.WithWait(stay))
 		if isBusy(t.err) && (answer.Woken || !g.tooOften(a)) {
@@ -75,7 +75,7 @@ func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay b
 		}
 		return t
 	case answer.What != parked.Park:
-		return taken{err: busy}
+		return outcome{err: busy}
 	case p.mayBeFree(a.ctx, w):
 		t := g.lock(a, key, false, lockmw.WithWait(0))
 		if isBusy(t.err) {
@@ -83,14 +83,14 @@ func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay b
 		}
 		return t
 	}
-	return taken{err: g.parked(a, answer, busy)}
+	return outcome{err: g.parked(a, answer, busy)}
 }
 
 // ask puts a task with a busy lock on its list.
 func (g *guard) ask(p *parker, w parked.Want, a *attempt, stay time.Duration) (parked.Answer, error) {
 	answer, err := p.park(a.ctx, parked.Busy{Want: w, ID: a.id, Began: a.began, Stay: stay, Last: a.last, OnlyIfWoken: g.tooOften(a)})
 	if why := p.state.note(answer.What, err); why != nil {
-		g.logger().WarnContext(a.ctx, "asynqmw: tasks that meet a busy lock come back after a delay, not when it is free, as they cannot be parked", "queue", a.queue, "task", a.id, "error", why)
+		g.logger().WarnContext(a.ctx, "asynqmw: tasks that meet a busy lock come back after a delay, not when it is free, because they cannot be parked", "queue", a.queue, "task", a.id, "error", why)
 	}
 	return answer, err
 }
@@ -105,7 +105,7 @@ func (g *guard) parked(a *attempt, answer parked.Answer, err error) *busyError {
 	return &busyError{err: err, due: answer.Due, parked: true}
 }
 
-// fifthOf returns wait, or a fifth of what is left of the task's time if that is less.
+// fifthOf returns wait, or a fifth of the time until the task's deadline if that is less.
 func (a *attempt) fifthOf(wait time.Duration) time.Duration {
 	if !a.limited {
 		return wait

@@ -63,7 +63,7 @@ func TestAParkedTaskIsWokenWhenAnotherHolderReleasesItsLock(t *testing.T) {
 	})
 }
 
-// While there is always somebody who waits for a lock, nobody sees it free.
+// While calls always wait for a lock, no check finds it free.
 func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -103,11 +103,11 @@ func TestTheNextTaskIsWokenBeforeOthersThatWait(t *testing.T) {
 	first, second := q.fulfil("7"), q.fulfil("7")
 	others := []string{q.fulfil("other1"), q.fulfil("other2")}
 	rdb := s.NewClient(t)
-	rdb.AddHook(redistest.Hook(blind)) // a look that goes on at the release would call the next task, a moment later
+	rdb.AddHook(redistest.Hook(blind)) // a check at the moment of the release would also wake the next task
 	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem)(b))
 	resume(1)
 	b.comes(t, "7", "other1")
-	eventually(t, func() bool { return q.isParked(first) || q.isParked(second) }) // whoever came second
+	eventually(t, func() bool { return q.isParked(first) || q.isParked(second) }) // the one that came second
 	b.letGo("7")
 	b.comes(t, "7")
 	q.awaitDone(first, second)
@@ -115,7 +115,7 @@ func TestTheNextTaskIsWokenBeforeOthersThatWait(t *testing.T) {
 	q.awaitDone(others...)
 }
 
-func TestParkedReadersReadTogetherBesideOthers(t *testing.T) {
+func TestParkedReadersReadTogetherWithOtherReaders(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	q, rw, b := newQueue(t, queueOn(s)), rwlock.New(usertest.Client(t, s)), newBlockade()
@@ -126,7 +126,7 @@ func TestParkedReadersReadTogetherBesideOthers(t *testing.T) {
 	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(rw.RLocker(), byItem)(b))
 	resume(1)
 	b.comes(t, "other1", "other2")
-	for _, id := range readers { // one may be woken to the lock while it is held
+	for _, id := range readers { // one may be woken while the lock is held
 		eventually(t, func() bool {
 			info, err := q.inspector.GetTaskInfo("default", id)
 			return err == nil && strings.HasPrefix(info.LastErr, "asynqmw: parked:") && info.State != asynq.TaskStateActive
@@ -139,7 +139,7 @@ func TestParkedReadersReadTogetherBesideOthers(t *testing.T) {
 				n--
 			}
 		}
-		return n <= 0 // if none comes for a while the next one is woken as well
+		return n <= 0 // if no task comes for a while, the next one is also woken
 	}
 	eventually(t, func() bool { return woken(1) })
 	b.letGo("other1")
@@ -151,7 +151,7 @@ func TestParkedReadersReadTogetherBesideOthers(t *testing.T) {
 	q.awaitDone(append(readers, others...)...)
 }
 
-func TestAServerThatKnowsNothingOfTheListServesIt(t *testing.T) {
+func TestAServerServesAListThatAnotherServerLeft(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	q := newQueue(t, queueOn(s))
@@ -170,7 +170,7 @@ func TestAServerThatKnowsNothingOfTheListServesIt(t *testing.T) {
 	q.awaitDone(q.fulfil("other"), first)
 }
 
-// A lock that is held for long has a task woken now and then. In a bubble no call to Redis takes long: one that does puts the task
+// While a lock is held for long, a task is woken now and then. In a bubble no call to Redis is slow; a slow one would put the task
 // back, which counts.
 func TestATaskThatWasWokenDoesNotCountAsPutBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
@@ -183,7 +183,7 @@ func TestATaskThatWasWokenDoesNotCountAsPutBack(t *testing.T) {
 		eventually(t, func() bool { return tried.busy.Load() >= 3 })
 		for want := range 2 {
 			if info := q.runAgain(id, &tried); info.Retried != want {
-				t.Errorf("when it came back uncalled %d times it had spent %d retries: %s", want+1, info.Retried, info.LastErr)
+				t.Errorf("after it came back by the clock %d times it had spent %d retries: %s", want+1, info.Retried, info.LastErr)
 			}
 		}
 	})

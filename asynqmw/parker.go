@@ -12,18 +12,17 @@ import (
 	"github.com/lockmw/go/internal/parked"
 )
 
-// A parker is what a server knows of the tasks that wait for locks of one Redis. A task that meets a busy lock leaves
-// its worker and is parked: it is put back into its queue, and stands on the list of its lock. It is woken, which
-// moves it to the front of its queue, when
+// A parker parks and wakes the tasks of a server that wait for locks of one Redis. A task that meets a busy lock leaves its worker
+// and is parked: it is put back into its queue and joins the list of its lock. Waking moves it to the front of its queue. A task is
+// woken when
 //
-//   - a task of this server gets the lock, and no other task needs a worker: the next one is then there in time, and
-//     waits for the lock in its worker
-//   - a task of this server releases the lock, and none waits for it in a worker here, or was on its way a moment ago
-//   - the lock is seen to be free, or was held by others for a while: see look
+//   - a task of this server gets the lock, and no other task needs a worker: the next task then waits for the lock in its worker
+//   - a task of this server releases the lock, and no task of this server waits for it or was on its way a moment ago
+//   - the lock is found to be free, or others have held it for a while: see look
 //
-// The lists are in Redis, and what stands there is only a hint: wake.lua looks at each task before it moves it.
+// The lists are in Redis and are only hints: wake.lua checks each task before it moves it.
 type parker struct {
-	id     string // by which look.lua tells servers apart
+	id     string // identifies the server to look.lua
 	server *server
 	locks  core.Backend
 	store  parked.Store
@@ -31,38 +30,39 @@ type parker struct {
 
 	mu    sync.Mutex
 	stats map[parked.Want]*keyStats // of locks with parked tasks
-	looks map[string]*looking       // by queue
+	looks map[string]*lookState     // by queue
 }
 
-// keyStats is what is known of the tasks on one list.
+// keyStats describes the tasks on one list.
 type keyStats struct {
 	waiting int           // in workers of this server
-	mean    time.Duration // how long a task has the lock; 0: unknown
-	waking  bool          // a wakening is on its way
-	again   bool          // and a release came after it
+	mean    time.Duration // how long a task holds the lock; 0: unknown
+	waking  bool          // a wake is in progress
+	again   bool          // the lock was released during the wake
 	next    bool          // a task was on its way, or waited, when the lock was last taken
-	gone    []string      // tasks that have got the lock, and may be on the list
+	gone    []string      // tasks that have got the lock and may still be listed
 }
 
 const (
-	// maxStats is how many lists are known at most. The tasks of others are woken when their lock is seen to be free.
+	// maxStats limits the lists that a server tracks. The tasks of other lists are woken when their lock is found to be free.
 	maxStats = 10_000
-	// fetching is how long a task that was woken takes to be there, if the server is idle.
+	// fetching is the time until a woken task reaches an idle server.
 	fetching = 15 * time.Millisecond
-	// longHold is the time from which on a hold is so long that it does not matter how long fetching takes.
+	// longHold is the mean hold above which the time for fetching does not matter.
 	longHold = 500 * time.Millisecond
-	// shortestStay and longestStay are how long a task waits in its worker: not so long that lockmw asks whether it waits
-	// for itself.
+	// shortestStay and longestStay limit how long a task waits in its worker. The wait is too short for lockmw's warning that a
+	// call may wait for itself.
 	shortestStay = 100 * time.Millisecond
 	longestStay  = core.StallAfter * 4 / 5
-	// usualHold is how long a task is thought to have its lock before that is known.
+	// usualHold is the estimate of a hold before the mean is known.
 	usualHold = 100 * time.Millisecond
-	// maxTries is how often tasks on their way back into the queue are waited for: a millisecond, then twice as long each time.
+	// maxTries is how often a wake is repeated for tasks on their way back into the queue: after a millisecond, then twice as long
+	// each time.
 	maxTries = 5
 )
 
-// know notes that a lock has parked tasks. The result is nil if too many locks are known.
-func (p *parker) know(w parked.Want) *keyStats {
+// track returns the stats of a lock with parked tasks; nil if too many locks are tracked.
+func (p *parker) track(w parked.Want) *keyStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats[w]
@@ -87,7 +87,7 @@ func (p *parker) park(ctx context.Context, b parked.Busy) (parked.Answer, error)
 	}
 	switch answer.What {
 	case parked.Park:
-		p.know(b.Want)
+		p.track(b.Want)
 		p.listed(b.Queue)
 	case parked.WaitInWorker:
 		p.listed(b.Queue)
@@ -95,20 +95,20 @@ func (p *parker) park(ctx context.Context, b parked.Busy) (parked.Answer, error)
 	return answer, err
 }
 
-// mayBeFree reports whether a lock may have been released before a task that had found it busy was on the list.
+// mayBeFree reports whether a lock may have been released after a task found it busy and before the task was listed.
 func (p *parker) mayBeFree(ctx context.Context, w parked.Want) bool {
-	if p.locks.Shared { // a hold of others does not tell
+	if p.locks.Shared { // the lock may be granted although others hold it
 		return true
 	}
 	n, err := p.locks.Redis.Exists(ctx, w.Lock).Result()
 	return err == nil && n == 0
 }
 
-// holds is called when a task of this server got a lock. Call the result after the release.
+// holds is called after a task of this server got a lock. Call released after the release.
 func (p *parker) holds(w parked.Want, a *attempt) (released func()) {
 	since, when := time.Now(), parked.Ahead
 	if p.locks.Shared {
-		when = parked.Anyway // readers read together
+		when = parked.Anyway // several tasks may hold the lock
 	}
 	p.mu.Lock()
 	s := p.stats[w]
@@ -123,7 +123,7 @@ func (p *parker) holds(w parked.Want, a *attempt) (released func()) {
 	return func() { p.released(w, time.Since(since)) }
 }
 
-// released is called when a task of this server, which had a lock for so long, has released it.
+// released is called after a task of this server, which held a lock for the time had, has released it.
 func (p *parker) released(w parked.Want, had time.Duration) {
 	p.mu.Lock()
 	s := p.stats[w]
@@ -140,15 +140,15 @@ func (p *parker) released(w parked.Want, had time.Duration) {
 	}
 }
 
-// wake moves tasks of a list to the front of their queue: ahead of the release as many as may wait in workers,
-// otherwise one.
+// wake moves tasks of a list to the front of their queue. Ahead of the release it moves as many as may wait in workers, otherwise
+// one.
 func (p *parker) wake(w parked.Want, when parked.When) {
 	if n, s := p.beginWake(w, when); n > 0 {
 		p.continueWake(w, s, n, when, 0)
 	}
 }
 
-// continueWake waits in the background for tasks on their way back into the queue.
+// continueWake runs a wake, and repeats it in the background for tasks that are still on their way back into the queue.
 func (p *parker) continueWake(w parked.Want, s *keyStats, n int, when parked.When, tries int) {
 	for {
 		p.mu.Lock()
@@ -175,7 +175,7 @@ func (p *parker) continueWake(w parked.Want, s *keyStats, n int, when parked.Whe
 	}
 }
 
-// beginWake returns how many tasks are to be woken; 0 if others are being woken already.
+// beginWake returns how many tasks to wake; 0 if a wake is in progress.
 func (p *parker) beginWake(w parked.Want, when parked.When) (n int, s *keyStats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +195,7 @@ func (p *parker) beginWake(w parked.Want, when parked.When) (n int, s *keyStats)
 	return n, s
 }
 
-// endWake reports whether tasks are to be woken again. With none left on the list its stats are dropped.
+// endWake reports whether to wake tasks again. It drops the stats of a list without tasks.
 func (p *parker) endWake(w parked.Want, s *keyStats, noneLeft bool) (again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,8 +207,8 @@ func (p *parker) endWake(w parked.Want, s *keyStats, noneLeft bool) (again bool)
 	return again
 }
 
-// depth is how many tasks may wait in workers: one, or more if they have the lock for a shorter time than it takes
-// to fetch the next one; none if they have it for long.
+// depth returns how many tasks may wait in workers: normally one, none if holds are long, and more if holds are shorter than the
+// time to fetch the next task.
 func (s *keyStats) depth(most int) int {
 	switch {
 	case s.mean == 0:
@@ -221,14 +221,14 @@ func (s *keyStats) depth(most int) int {
 
 // stay returns how long a task may wait for its lock in its worker: 0 if it may not. Call leave in any case.
 func (p *parker) stay(w parked.Want, a *attempt) (wait time.Duration, leave func()) {
-	s := p.know(w)
+	s := p.track(w)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s == nil || s.waiting >= s.depth(p.server.maxWaits()) || !p.server.beginStay() {
 		return 0, func() {}
 	}
 	switch wait = longestStay; {
-	case p.server.workers == 1: // which others need
+	case p.server.workers == 1: // other tasks need the worker
 		wait = shortestStay
 	case s.mean > 0:
 		wait = min(max(4*s.mean, shortestStay), longestStay)
@@ -251,24 +251,24 @@ func (p *parker) isClosed() bool {
 	}
 }
 
-// A parkerState says whether tasks can be parked: the queues may be in another Redis, or not be allowed to be seen.
+// A parkerState says whether tasks can be parked. They cannot if the queues are in another Redis or the user lacks the rights.
 type parkerState struct {
 	mu    sync.Mutex
 	works bool
-	off   time.Time // when it was found not to work
+	off   time.Time // when parking last failed
 }
 
-// offFor is how long it is not tried again.
+// offFor is the time before parking is tried again.
 const offFor = time.Minute
 
-// isOff reports whether tasks are not to be parked for the time being.
+// isOff reports whether parking has failed less than offFor ago.
 func (s *parkerState) isOff() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.off.IsZero() && time.Since(s.off) < offFor
 }
 
-// note takes what came of parking a task. It returns why parking is turned off, if it is, the first time.
+// note records the outcome of parking a task. It returns why parking is turned off, but only the first time.
 func (s *parkerState) note(what parked.Action, err error) (why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,13 +279,13 @@ func (s *parkerState) note(what parked.Action, err error) (why error) {
 	case err != nil || what == parked.Unknown && s.works:
 		return nil
 	case what == parked.Unknown:
-		why = errors.New("the task is not where asynq " + parked.Release + " keeps it, in the Redis that the locks are in")
+		why = errors.New("the task is not in the Redis of the queues, in the keys of asynq " + parked.Release)
 	default:
 		s.works, s.off = true, time.Time{}
 		return nil
 	}
-	told := !s.off.IsZero()
-	if s.off = time.Now(); told {
+	warned := !s.off.IsZero()
+	if s.off = time.Now(); warned {
 		return nil
 	}
 	return why

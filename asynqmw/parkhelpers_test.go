@@ -16,17 +16,17 @@ import (
 	"github.com/lockmw/go/asynqmw"
 )
 
-// parked is the Config of a server where no task comes back by the clock: whichever runs again was woken.
+// parked is the Config of a server where no task comes back by the clock. A task that runs again was woken.
 func parked(workers int) asynq.Config {
 	return asynqmw.Configure(asynq.Config{
 		Concurrency: workers, DelayedTaskCheckInterval: 24 * time.Hour, ShutdownTimeout: 100 * time.Millisecond, Logger: silent{},
 	})
 }
 
-// blind has a client not see which locks have parked tasks.
+// blind hides from a client which locks have parked tasks.
 func blind(_ context.Context, cmds []redis.Cmder, send func() error) error {
 	if isLook(cmds) {
-		return errors.New("it is blind")
+		return errors.New("lists are hidden")
 	}
 	return send()
 }
@@ -54,7 +54,7 @@ func (q *queue) awaitDone(ids ...string) {
 	}
 }
 
-// nothingParked checks that no list is left.
+// nothingParked waits until no list is left.
 func nothingParked(t testing.TB, rdb *redis.Client) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -77,10 +77,10 @@ func (a *attempts) count(next asynq.Handler) asynq.Handler {
 	})
 }
 
-// A blockade is a handler that says which task has come, and lets it go when it is told to.
+// A blockade is a handler that reports each task and blocks it until letGo.
 type blockade struct {
 	come  chan string
-	doors sync.Map // for each item a channel
+	doors sync.Map // item to channel
 }
 
 func newBlockade() *blockade { return &blockade{come: make(chan string, 10)} }
@@ -119,7 +119,7 @@ func (b *blockade) letGo(items ...string) {
 	}
 }
 
-// runAgain runs a parked task as if it had come back by the clock, and returns what became of it.
+// runAgain runs a parked task as if it had come back by the clock, and returns its state afterwards.
 func (q *queue) runAgain(id string, tried *attempts) *asynq.TaskInfo {
 	q.t.Helper()
 	before := int64(0)

@@ -23,7 +23,7 @@ func TestATaskWithoutAPermitIsParkedAndWoken(t *testing.T) {
 			handle(func(context.Context) error { return nil })))
 		one, two := q.fulfil("7"), q.fulfil("7")
 		q.awaitParked(one, two)
-		if err := first.Unlock(); err != nil { // the other permit stays taken: the key is never seen to be free
+		if err := first.Unlock(); err != nil { // the other permit stays taken, so no check finds the key free
 			t.Fatal(err)
 		}
 		q.awaitDone(one, two)

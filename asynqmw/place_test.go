@@ -15,9 +15,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A task that is put back stands before a request that came later, which the lock goes to only while
-// the task is away.
-func TestAFairLockKeepsThePlaceOfATaskThatIsAway(t *testing.T) {
+// A task that is put back stays ahead of a request that came later. The request gets the lock only while the task is not in a
+// worker.
+func TestAFairLockKeepsThePlaceOfATaskThatIsPutBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	fair := fairlock.New(usertest.Client(t, s))
@@ -43,11 +43,11 @@ func TestAFairLockKeepsThePlaceOfATaskThatIsAway(t *testing.T) {
 	q.await(id, asynq.TaskStateRetry)
 	shutdown()
 
-	// Two requests that wait behind it: the first has the lock while the task is away. They are of two processes, as one
-	// could pass it on to the second before it hears of the task.
+	// Two requests wait behind the task. The first one gets the lock while the task is not in a worker. They belong to two
+	// processes, because one process could pass the lock on to its second call before it learns of the task.
 	first, second := enqueue(t, fair, "item:7"), enqueue(t, fairlock.New(usertest.Client(t, s)), "item:7")
 	if a, b := receive(t, first.position), receive(t, second.position); a != 1 || b != 2 {
-		t.Errorf("positions %d and %d, want 1 and 2: the task is away", a, b)
+		t.Errorf("positions %d and %d, want 1 and 2: the task is not in a worker", a, b)
 	}
 	occupied()
 	release := receive(t, first.granted)
@@ -72,7 +72,7 @@ type request struct {
 	granted  chan func() // releases it
 }
 
-// enqueue starts a request, and returns when it stands in the queue.
+// enqueue starts a request, and returns when it is queued.
 func enqueue(t *testing.T, l lockmw.Locker, key string) request {
 	t.Helper()
 	r := request{make(chan int, 1), make(chan func(), 1)}
@@ -105,7 +105,7 @@ func TestAPlainLockKeepsNoPlace(t *testing.T) {
 	cfg := quickBare()
 	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) { reported <- err })
 	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-	plain := lockmw.LockerFunc(usertest.Client(t, s).Lock) // what WithLock cannot see
+	plain := lockmw.LockerFunc(usertest.Client(t, s).Lock) // WithLock cannot see that it is a plain lock
 	h := asynqmw.WithLock(plain, byItem, asynqmw.WithPlaceKept(time.Minute))(never(t))
 	q := startQueueOn(t, queueOn(s), asynqmw.Configure(cfg), h)
 	q.await(q.fulfil("7", asynq.MaxRetry(1)), asynq.TaskStateArchived)

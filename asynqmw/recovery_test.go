@@ -17,8 +17,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// silentFor makes it seem that the task's server was last heard of a minute ago. A server that starts
-// looks for such tasks at once, and gives them to another.
+// silentFor makes asynq believe that the task's server last reported a minute ago. A server that starts immediately recovers such
+// tasks.
 func silentFor(t *testing.T, rdb *redis.Client, id string) {
 	t.Helper()
 	old := redis.Z{Score: float64(time.Now().Add(-time.Minute).Unix()), Member: id}
@@ -27,10 +27,10 @@ func silentFor(t *testing.T, rdb *redis.Client, id string) {
 	}
 }
 
-// shortLease is that of the locks whose holder dies.
+// shortLease is the lease of locks whose holder dies.
 const shortLease = 5 * time.Second
 
-// endOfLease returns when the lock of key is over, or a little before, if it is not renewed any more.
+// endOfLease returns when the lock of key expires if it is not renewed, or a little earlier.
 func endOfLease(t *testing.T, rdb *redis.Client, key string) time.Time {
 	t.Helper()
 	now := time.Now()
@@ -54,7 +54,7 @@ func TestATaskOfAKilledWorkerRunsAgain(t *testing.T) {
 	startWorker(t, workerSpec{Addr: s.Addr(), Concurrency: 2, Lease: shortLease})
 	work.await(t, "started", 2)
 	if early := time.Until(over); early > 0 {
-		t.Errorf("the dead worker's lock was taken %v before its lease was over", early)
+		t.Errorf("the dead worker's lock was taken %v before its lease had expired", early)
 	}
 	work.letGo(t)
 	if info := q.await(id, asynq.TaskStateCompleted); info.Retried != 1 {
@@ -65,7 +65,7 @@ func TestATaskOfAKilledWorkerRunsAgain(t *testing.T) {
 	}
 }
 
-func TestAWorkerThatWasStoppedFindsItsLockLostAndItsWriteRefused(t *testing.T) {
+func TestAWorkerThatWasStoppedLosesItsLockAndItsWriteIsRefused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	q, work := newQueue(t, queueOn(s)), journal{s.NewClient(t)}
@@ -90,7 +90,7 @@ func TestAWorkerThatWasStoppedFindsItsLockLostAndItsWriteRefused(t *testing.T) {
 		t.Errorf("written by %+v, want %+v", written, second)
 	}
 	work.await(t, "ended", 2)
-	first.End() // it has answered asynq
+	first.End() // after it has answered asynq
 	if state := q.await(id, asynq.TaskStateCompleted, asynq.TaskStateRetry, asynq.TaskStateArchived).State; state != asynq.TaskStateCompleted {
 		t.Errorf("the task is %v", state)
 	}
@@ -99,8 +99,8 @@ func TestAWorkerThatWasStoppedFindsItsLockLostAndItsWriteRefused(t *testing.T) {
 	}
 }
 
-// The first server cannot reach asynq's Redis, so that asynq gives its task to another, but its
-// handler works on, and its lock is held.
+// The first server cannot reach asynq's Redis, so asynq gives its task to another one. The first handler continues and holds its
+// lock.
 func TestATaskThatIsDeliveredTwiceRunsOneAtATime(t *testing.T) {
 	t.Parallel()
 	for name, shared := range map[string]bool{"servers of one process": true, "servers of two processes": false} {
@@ -150,7 +150,7 @@ func deliverTwice(t *testing.T, s *redistest.Server, first, second lockmw.Locker
 			busy.Add(1)
 		},
 	})
-	startServer(t, queueOn(s), asynqmw.Configure(cfg), asynqmw.WithLock(second, byItem, atOnce, counts)(h))
+	startServer(t, queueOn(s), asynqmw.Configure(cfg), asynqmw.WithLock(second, byItem, nextTick, counts)(h))
 	eventually(t, func() bool { return busy.Load() > 2 })
 	if n := runs.Load(); n != 1 {
 		t.Errorf("it ran %d times while the first worker was at work", n)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// backOff returns how long a task waits for its next attempt: a random time. Its upper limit doubles each
-// time the task is put back, up to that of WithRequeueDelay.
+// backOff returns a random time until the next attempt of a task. Its upper limit doubles each time that the task is put back, up
+// to the limit of WithRequeueDelay.
 func (c *config) backOff(requeued int) time.Duration {
 	longest, step, doublings := c.maxDelay, max(c.minDelay, time.Second), min(requeued, 61)+1
 	if step < c.maxDelay>>doublings {
@@ -18,17 +18,17 @@ func (c *config) backOff(requeued int) time.Duration {
 	return c.minDelay + rand.N(longest-c.minDelay+1)
 }
 
-// requeues counts how often tasks were put back, as asynq does not count what is not a failure. The
-// counts of tasks that were put back longest ago are dropped.
+// requeues counts how often tasks were put back, because asynq counts only failures. It drops the counts of the tasks that were put
+// back longest ago.
 type requeues struct {
 	mu            sync.Mutex
 	recent, older map[string]int // by the name of an attempt
 }
 
-// maxCounted is how many tasks are counted at least.
+// maxCounted is the least number of tasks whose counts are kept.
 const maxCounted = 10_000
 
-// take returns a count and drops it.
+// take removes a count and returns it.
 func (r *requeues) take(id string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,8 +47,8 @@ func (r *requeues) set(id string, n int) {
 	r.recent[id] = n
 }
 
-// placeID returns the ID under which a task's place in the queue of its lock is kept: that of the task,
-// unless it is too long.
+// placeID returns the ID under which a task's place in the queue of its lock is kept. It is the task's ID, or a hash if that is too
+// long.
 func placeID(id string) string {
 	if len(id) <= 200 {
 		return id

@@ -12,7 +12,7 @@ func TestTheRequeueDelayDoublesUpToTheLongest(t *testing.T) {
 	for _, tt := range []struct {
 		shortest, longest time.Duration
 		requeued          int
-		want              time.Duration // the longest that is possible
+		want              time.Duration // the longest possible delay
 	}{
 		{time.Second, 15 * time.Second, 0, 2 * time.Second},
 		{time.Second, 15 * time.Second, 1, 4 * time.Second},
@@ -42,7 +42,7 @@ func TestTheRequeueDelayDoublesUpToTheLongest(t *testing.T) {
 	}
 }
 
-func TestOldRequeuesAreForgotten(t *testing.T) {
+func TestOldCountsOfRequeuesAreDropped(t *testing.T) {
 	var r requeues
 	r.set("first", 3)
 	for i := range maxCounted - 1 {
@@ -59,7 +59,7 @@ func TestOldRequeuesAreForgotten(t *testing.T) {
 		t.Errorf("counted %d after many others, want 0", n)
 	}
 	if n := len(r.recent) + len(r.older); n > 2*maxCounted {
-		t.Errorf("%d tasks are remembered", n)
+		t.Errorf("the counts of %d tasks are kept", n)
 	}
 	r.set("x", 1)
 	if n, again := r.take("x"), r.take("x"); n != 1 || again != 0 {
@@ -104,7 +104,7 @@ func TestOriginOfACopy(t *testing.T) {
 	}
 }
 
-func TestATicketIsNeverLongerThanAllowed(t *testing.T) {
+func TestAPlaceIDIsNeverLongerThanAllowed(t *testing.T) {
 	if got := placeID("id"); got != "id" {
 		t.Errorf("place %q, want the ID", got)
 	}

@@ -33,7 +33,7 @@ func TestABusyTaskIsQueuedAgainWithoutSpendingARetry(t *testing.T) {
 		})
 	}
 	ran := make(chan int, 1)
-	q := startQueue(t, asynqmw.Configure(cfg), counting(asynqmw.WithLock(local, byItem, atOnce)(handle(func(ctx context.Context) error {
+	q := startQueue(t, asynqmw.Configure(cfg), counting(asynqmw.WithLock(local, byItem, nextTick)(handle(func(ctx context.Context) error {
 		retried, _ := asynq.GetRetryCount(ctx)
 		ran <- retried
 		return nil
@@ -54,7 +54,7 @@ func TestABusyTaskIsQueuedAgainWithoutSpendingARetry(t *testing.T) {
 	}
 }
 
-func TestARealFailureIsTreatedAsConfigured(t *testing.T) {
+func TestAFailureOfTheHandlerIsTreatedAsConfigured(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	handled := make(chan error, 1)
@@ -76,7 +76,7 @@ func TestARealFailureIsTreatedAsConfigured(t *testing.T) {
 	}
 }
 
-func TestConfigureLeavesAsynqsDefaults(t *testing.T) {
+func TestConfigureKeepsAsynqsDefaults(t *testing.T) {
 	cfg := asynqmw.Configure(asynq.Config{})
 	if cfg.IsFailure(nil) || !cfg.IsFailure(errors.New("broken")) {
 		t.Error("IsFailure is not asynq's default")
@@ -85,7 +85,7 @@ func TestConfigureLeavesAsynqsDefaults(t *testing.T) {
 		t.Errorf("delay %v is not asynq's default", d)
 	}
 	if cfg.ErrorHandler != nil {
-		t.Error("an ErrorHandler out of nothing")
+		t.Error("an ErrorHandler was added")
 	}
 	if cfg.BaseContext().Err() != nil {
 		t.Error("the base context has ended")
@@ -136,7 +136,7 @@ func TestTheRequeueDelayIsRandomWithinItsBounds(t *testing.T) {
 	}
 }
 
-func TestIsBusyTellsARequeueFromFailures(t *testing.T) {
+func TestIsBusyDistinguishesARequeueFromFailures(t *testing.T) {
 	local := lockmw.NewLocal()
 	usertest.Occupy(t, local, "item:7")
 	process := func(opts ...asynqmw.Option) error {
@@ -161,7 +161,7 @@ func TestIsBusyTellsARequeueFromFailures(t *testing.T) {
 	}
 }
 
-// The cap is there for requests; a task would be lost by it.
+// WithMaxWaiters is meant for requests; a task would be lost by it.
 func TestTheLastAttemptWaitsDespiteAFullQueue(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
@@ -222,7 +222,7 @@ func TestAWaitEndsBeforeTheTasksDeadline(t *testing.T) {
 	}
 }
 
-func TestWhatBecomesOfABusyTask(t *testing.T) {
+func TestActionsForATaskWithABusyLock(t *testing.T) {
 	for _, tt := range []struct {
 		action   asynqmw.BusyAction
 		state    asynq.TaskState // 0: deleted
@@ -263,7 +263,7 @@ func TestWhatBecomesOfABusyTask(t *testing.T) {
 	}
 }
 
-// A server that does not answer is no busy lock, also if it is the task's deadline that ends the wait.
+// A server that does not answer is not a busy lock, even if the task's deadline ends the wait.
 func TestASilentRedisDropsNoTask(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
 		silent := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
@@ -279,7 +279,7 @@ func TestASilentRedisDropsNoTask(t *testing.T) {
 	})
 }
 
-// asynq does not run a task whose deadline has passed: to it that is a failure.
+// asynq does not run a task whose deadline has passed; it counts it as failed.
 func TestATaskThatIsQueuedAgainBeyondItsDeadlineFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
 		local := lockmw.NewLocal()

@@ -15,9 +15,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// rescuedHeader is a header of the copy of a task: how often the task was put back so far, and random
-// letters that make the copy's ID unique, "2-K7QXAB". The copy's ID is that of the first task, '~' and the
-// value of the header.
+// rescuedHeader is a header of the copy of a task. Its value, such as "2-K7QXABCD", is how often the task was put back, and random
+// letters that make the copy's ID unique. The copy's ID is the ID of the first task, '~' and the value.
 const rescuedHeader = "lockmw-rescued"
 
 // newMark returns a value for the header.
@@ -25,8 +24,8 @@ func newMark(requeued int) string { return strconv.Itoa(requeued) + "-" + rand.T
 
 var mark = regexp.MustCompile(`^([1-9][0-9]{0,8})-[A-Z2-7]{8}$`)
 
-// origin returns the ID of the first task of which id is a copy, or a copy of a copy, and how often that
-// was put back before; id and 0 if it is no copy. Only a mark that newMark may have made counts.
+// origin returns the ID of the task that id is a copy of, directly or through other copies, and how often that task was put back.
+// It returns id and 0 if id is not a copy. Only a mark in the format of newMark counts.
 func origin(id string, headers map[string]string) (string, int) {
 	header := headers[rescuedHeader]
 	found := mark.FindStringSubmatch(header)
@@ -38,26 +37,26 @@ func origin(id string, headers map[string]string) (string, int) {
 	return first, n
 }
 
-// checkOrigin keeps a task from using what belongs to another one, its place and its count: the producer of a task
-// chooses its ID and headers. A copy is enqueued in place of its task, which is deleted. So a task that still exists in
-// the queue has no copy. Where the queue cannot be seen, the mark is all that there is.
+// checkOrigin keeps a task from using the place and the count of another one, because the producer of a task chooses its ID and
+// headers. A copy replaces its task, which is deleted. So a task that still exists in the queue has no copy. If the queue is not
+// accessible, only the mark is checked.
 func (g *guard) checkOrigin(a *attempt, typename string) {
 	if a.origin == a.id || g.stateOf(a, a.origin) == "" {
 		return
 	}
 	if missed, ok := g.forged.Allow("copy"); ok {
-		g.logger().WarnContext(a.ctx, "asynqmw: a task claims to be a copy of one that still exists, and is not treated as a copy", "type", typename, "queue", a.queue, "task", a.id, "suppressed", missed)
+		g.logger().WarnContext(a.ctx, "asynqmw: a task claims to be a copy of a task that still exists, and is not treated as a copy", "type", typename, "queue", a.queue, "task", a.id, "suppressed", missed)
 	}
 	a.origin, a.requeued = a.id, 0
 }
 
-// A rescue enqueues a copy of a task that is on its last attempt and cannot be set aside: asynq would archive it.
+// A rescue enqueues a copy of a task that asynq would archive: it is on its last attempt and cannot be set aside.
 type rescue struct {
 	client *asynq.Client
 	opts   []asynq.Option
 }
 
-// checkForCopy refuses options with which no copy could be enqueued or run.
+// checkForCopy refuses options with which a copy could not be enqueued or run.
 func checkForCopy(o asynq.Option) error {
 	if o == nil {
 		return fmt.Errorf("%w: WithRescue with an option that is nil", lockmw.ErrInvalidOption)
@@ -68,7 +67,7 @@ func checkForCopy(o asynq.Option) error {
 	why := ""
 	switch t := o.Type(); {
 	case t == asynq.TaskIDOpt || t == asynq.UniqueOpt:
-		why = "the copy has an ID of its own, and is no duplicate"
+		why = "asynqmw chooses the copy's ID, and a copy is not unique"
 	case (t == asynq.QueueOpt || t == asynq.GroupOpt) && strings.TrimSpace(text) == "":
 		why = "it has no name"
 	case t == asynq.TimeoutOpt && span != 0 && span < time.Second:
@@ -97,8 +96,8 @@ func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration) (stri
 	}
 	opts = append(opts, r.opts...)
 	_, err := r.client.EnqueueContext(a.ctx, asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers), opts...)
-	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // the client has sent it twice
-		return "", fmt.Errorf("no copy could be enqueued: %w", err)
+	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) { // a conflict: the client has resent the command
+		return "", fmt.Errorf("the copy could not be enqueued: %w", err)
 	}
 	return id, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-func TestACopyOfATaskThatStillExistsIsNoCopy(t *testing.T) {
+func TestATaskIsNotACopyOfATaskThatStillExists(t *testing.T) {
 	rdb := redistest.Mini(t).NewClient(t)
 	check := func(queues *parked.Store, origin string, requeued int) {
 		t.Helper()
@@ -19,7 +19,7 @@ func TestACopyOfATaskThatStillExistsIsNoCopy(t *testing.T) {
 		}
 	}
 	queues, task := &parked.Store{Redis: rdb}, parked.TaskPrefix("default")+"a"
-	check(queues, "a", 2) // as its task was deleted
+	check(queues, "a", 2) // its task was deleted
 	for _, state := range []string{"active", "pending", "retry", "archived", "completed"} {
 		rdb.HSet(t.Context(), task, "state", state)
 		check(queues, "a~2-ABCDEFGH", 0)

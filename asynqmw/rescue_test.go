@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// lastAttempt is for tasks whose only attempt is over soon.
+// lastAttempt is for tasks whose only attempt ends soon.
 var lastAttempt = []asynq.Option{asynq.MaxRetry(0), asynq.Timeout(2 * time.Second)}
 
 func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
@@ -37,7 +37,7 @@ func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
 		}))
 		q := startQueueOn(t, redis, asynqmw.Configure(cfg), h)
 		task := asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), map[string]string{"tenant": "t1"})
-		id := q.enqueue(task, asynq.MaxRetry(0), asynq.Timeout(time.Hour)) // for which it does not wait
+		id := q.enqueue(task, asynq.MaxRetry(0), asynq.Timeout(time.Hour)) // it does not wait for the timeout
 		first := q.awaitCopy(id, 1, asynq.TaskStateScheduled)
 		if first.MaxRetry != 0 || first.Timeout != time.Hour || first.Retention != time.Hour {
 			t.Errorf("the copy has %d retries, timeout %v, retention %v", first.MaxRetry, first.Timeout, first.Retention)
@@ -48,7 +48,7 @@ func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		run(first) // without waiting for its time
+		run(first) // immediately, not by the clock
 		second := q.awaitCopy(id, 2, asynq.TaskStateScheduled)
 		for _, gone := range []string{id, first.ID} {
 			eventually(t, func() bool {
@@ -69,15 +69,15 @@ func TestATaskWhoseLastAttemptIsBusyIsRescued(t *testing.T) {
 	})
 }
 
-func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
+func TestATaskIsArchivedWithoutARescueOrIfItFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts []asynqmw.Option
 		gone bool // asynq's Redis does not take the copy
-		copy int  // which of them is archived
+		copy int  // the number of the copy that is archived
 		says []string
 	}{
 		"the limit is reached": {opts: []asynqmw.Option{asynqmw.WithMaxRequeues(1)}, copy: 1, says: []string{"queued again 1 times"}},
-		"the client is closed": {gone: true, says: []string{"waited for its lock", "no copy could be enqueued", "closed"}},
+		"the client is closed": {gone: true, says: []string{"waited for its lock", "the copy could not be enqueued", "closed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
@@ -89,7 +89,7 @@ func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
 				} else {
 					t.Cleanup(func() { client.Close() })
 				}
-				opts := append(slices.Clip(tt.opts), atOnce, asynqmw.WithRescue(client))
+				opts := append(slices.Clip(tt.opts), nextTick, asynqmw.WithRescue(client))
 				q := startQueueOn(t, redis, quick(), asynqmw.WithLock(local, byItem, opts...)(never(t)))
 				id := q.fulfil("7", lastAttempt...)
 				var info *asynq.TaskInfo
@@ -108,14 +108,14 @@ func TestARescueThatIsNotWantedOrFailsArchivesTheTask(t *testing.T) {
 	}
 }
 
-// A task whose ID was that of another before, of which a copy was kept, is not taken for that one.
+// A task whose ID an earlier task had, of which a copy remains, is not confused with that task.
 func TestATaskIsRescuedWhoseIDWasUsedBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
 		local := lockmw.NewLocal()
 		client := asynq.NewClient(redis)
 		t.Cleanup(func() { client.Close() })
 		var ran atomic.Int32
-		h := asynqmw.WithLock(local, byItem, atOnce, asynqmw.WithRescue(client, asynq.Retention(time.Hour)))(handle(func(context.Context) error {
+		h := asynqmw.WithLock(local, byItem, nextTick, asynqmw.WithRescue(client, asynq.Retention(time.Hour)))(handle(func(context.Context) error {
 			ran.Add(1)
 			return nil
 		}))
@@ -161,7 +161,7 @@ func TestACopyHasTheQueueAndTheTimeoutOfItsTask(t *testing.T) {
 	})
 }
 
-// Its last attempt has all of its timeout before it.
+// The wait begins with the whole timeout of the last attempt.
 func TestATaskThatCannotBeRescuedWaitsForItsLock(t *testing.T) {
 	log := usertest.DefaultLog(t)
 
@@ -185,7 +185,7 @@ func TestATaskThatCannotBeRescuedWaitsForItsLock(t *testing.T) {
 	if info.State != asynq.TaskStateCompleted {
 		t.Errorf("the task is %v: %s", info.State, info.LastErr)
 	}
-	if text := log.String(); strings.Count(text, `level=WARN msg="asynqmw: `) != 1 || !strings.Contains(text, "no copy could be enqueued") {
+	if text := log.String(); strings.Count(text, `level=WARN msg="asynqmw: `) != 1 || !strings.Contains(text, "the copy could not be enqueued") {
 		t.Errorf("logged: %s", text)
 	}
 }

@@ -45,8 +45,8 @@ func TestAnUnconfirmedReleaseDoesNotFailTheAttempt(t *testing.T) {
 	}
 }
 
-// What a handler returns to have its task deleted, archived or put back is without effect.
-func TestALostLockFailsTheAttemptWhateverTheHandlerAsksFor(t *testing.T) {
+// After the loss, an error that asks asynq to delete, archive or put back the task has no effect.
+func TestALostLockFailsTheAttemptWhateverTheHandlerReturns(t *testing.T) {
 	broken := errors.New("broken")
 	busy := func(ctx context.Context) error {
 		local := lockmw.NewLocal()

@@ -12,14 +12,15 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Scheduler enqueues tasks at their times: an *asynq.Scheduler or an *asynq.PeriodicTaskManager.
+// A Scheduler enqueues periodic tasks. *asynq.Scheduler and *asynq.PeriodicTaskManager implement it.
 type Scheduler interface {
 	Start() error
 	Shutdown()
 }
 
-// RunScheduler runs a Scheduler in one of several replicas: in the leader that lockmw.Lead elects by key. Each term of
-// a leader has a Scheduler of its own, which newScheduler makes, and which is shut down before the next replica leads:
+// RunScheduler runs only one Scheduler at a time over all replicas, so that each periodic task is enqueued once. It runs in the
+// leader that lockmw.Lead elects by key. newScheduler is called for each term of a leader; its Scheduler is shut down before the
+// next replica leads:
 //
 //	err := asynqmw.RunScheduler(ctx, locks, "lead:scheduler", redisOpt,
 //		func(redisOpt asynq.RedisConnOpt) (asynqmw.Scheduler, error) {
@@ -28,18 +29,18 @@ type Scheduler interface {
 //			return s, err
 //		})
 //
-// newScheduler has to give its Scheduler the connection that it gets, not redisOpt itself: that one refuses to enqueue
-// from the moment on at which the lock is lost, by this process' clock. A process that was stopped for longer than the
-// lease would otherwise enqueue what was due meanwhile, when it goes on. asynq reports such a refusal, as an error with the
-// words "not enqueued". redisOpt must make a new client each time, as those of asynq do.
+// Give the Scheduler the connection that newScheduler receives, not the redisOpt that you pass: only the former refuses to enqueue
+// once the lock is lost, by this process's clock. Otherwise a process that was paused for longer than the lease would, when it
+// resumes, enqueue the tasks that were due in the meantime. asynq reports such a refusal as an error with the words "not enqueued".
+// redisOpt must make a new client each time, as asynq's own types do.
 //
-// RunScheduler returns what lockmw.Lead returns: an error of newScheduler or Start, an *Error that wraps
-// lockmw.ErrClosed when the Client is shut down, or the error of ctx when ctx ends. The options are those of Lead, and so are
-// the Lockers that it refuses: one that reads, and a semaphore.
+// RunScheduler returns the error of lockmw.Lead: an error of newScheduler or Start, a *lockmw.Error that wraps lockmw.ErrClosed
+// when the Client is shut down, or the error of ctx when ctx ends. It takes the options of Lead and, like Lead, refuses read locks
+// and semaphores.
 //
-// What is due while nobody leads, within the lease of a leader that crashed, is not enqueued later. A tick may be enqueued
-// twice if the clocks of two replicas differ and the leader changes at that moment, and after a fail-over of a Redis that
-// lost the lock: where that matters, give the tasks asynq.Unique.
+// After a leader has crashed, none leads until its lease has expired. Ticks in that time are not enqueued later. A tick may be
+// enqueued twice if the leader changes at that moment and the clocks of the two replicas differ, or if Redis fails over and loses
+// the lock. Give such tasks asynq.Unique if that matters.
 func RunScheduler(ctx context.Context, l lockmw.Locker, key string, redisOpt asynq.RedisConnOpt,
 	newScheduler func(asynq.RedisConnOpt) (Scheduler, error), opts ...lockmw.Option,
 ) error {
@@ -63,7 +64,7 @@ func RunScheduler(ctx context.Context, l lockmw.Locker, key string, redisOpt asy
 	}, opts...)
 }
 
-// A leaderConnOpt makes clients that enqueue nothing once the leader's context has ended.
+// A leaderConnOpt makes clients that refuse to enqueue once the leader's context has ended.
 type leaderConnOpt struct {
 	asynq.RedisConnOpt
 	leader context.Context
@@ -77,8 +78,8 @@ func (o leaderConnOpt) MakeRedisClient() any {
 	return client
 }
 
-// A leaderHook refuses scripts, by which asynq enqueues, once the leader's context has ended. Other commands pass: with
-// them a Scheduler that is shut down tidies up.
+// A leaderHook refuses scripts once the leader's context has ended, because asynq enqueues by scripts. Other commands pass, so
+// that a Scheduler can clean up when it is shut down.
 type leaderHook struct{ leader context.Context }
 
 func (leaderHook) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// schedule is the life of a replica: while it leads it enqueues a task a second, whose item is its process ID.
+// schedule runs a replica. While it leads it enqueues a task a second, whose item is its process ID.
 func (s workerSpec) schedule(orders *json.Decoder, locks lockmw.Locker) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -78,7 +78,7 @@ func TestAnotherReplicaSchedulesWhenTheLeaderIsStoppedOrKilled(t *testing.T) {
 	first.Pause(t)
 	q.awaitEnqueued(second.PID(), 1)
 	stopped := q.enqueuedBy(first.PID())
-	first.Resume(t) // with entries that were due meanwhile
+	first.Resume(t) // its entries were due in the meantime
 	q.awaitEnqueued(second.PID(), 3)
 	if n := q.enqueuedBy(first.PID()); n != stopped {
 		t.Errorf("the replica that was stopped enqueued %d tasks when another one led", n-stopped)
@@ -87,7 +87,7 @@ func TestAnotherReplicaSchedulesWhenTheLeaderIsStoppedOrKilled(t *testing.T) {
 	second.Kill()
 	q.awaitEnqueued(first.PID(), 1)
 	if early := time.Until(over); early > 0 {
-		t.Errorf("the next one enqueued %v before the lease of the dead leader was over", early)
+		t.Errorf("the next one enqueued %v before the lease of the dead leader had expired", early)
 	}
 	third := startWorker(t, spec)
 	first.End() // a clean stop

@@ -20,7 +20,7 @@ import (
 
 const schedulerKey = "lead:scheduler"
 
-// A fakeScheduler says when it runs.
+// A fakeScheduler reports when it starts and ends.
 type fakeScheduler struct {
 	fails    error // of Start
 	begins   func()
@@ -40,7 +40,7 @@ func (s *fakeScheduler) Shutdown() {
 	s.ends()
 }
 
-// nowhere is where a fakeScheduler enqueues.
+// nowhere is the connection of a fakeScheduler.
 var nowhere = asynq.RedisClientOpt{Addr: "127.0.0.1:0"}
 
 func TestOneSchedulerRunsAtATime(t *testing.T) {
@@ -92,7 +92,7 @@ func TestOneSchedulerRunsAtATime(t *testing.T) {
 	})
 }
 
-func TestRunSchedulerReturnsWhatIsWrong(t *testing.T) {
+func TestRunSchedulerReturnsTheErrorsOfTheScheduler(t *testing.T) {
 	l := lockmw.NewLocal()
 	ended := 0
 	for name, tt := range map[string]struct {
@@ -132,7 +132,7 @@ func TestRunSchedulerRefusesALockThatOthersShare(t *testing.T) {
 	}
 }
 
-// A process that was stopped runs what is due before it learns that it does not lead any more.
+// A process that was paused runs its due entries before it learns that it no longer leads.
 func TestAFormerLeaderEnqueuesNothing(t *testing.T) {
 	l, redisOpt := lockmw.NewLocal(), startRedis(t)
 	q := newQueue(t, redisOpt)
@@ -157,7 +157,7 @@ func TestAFormerLeaderEnqueuesNothing(t *testing.T) {
 	}
 	if rdb, ok := leads.MakeRedisClient().(redis.UniversalClient); ok {
 		if err := rdb.Del(t.Context(), "asynq:tidied").Err(); err != nil {
-			t.Errorf("what is no script is refused: %v", err)
+			t.Errorf("a command that is not a script is refused: %v", err)
 		}
 		_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 			p.Get(t.Context(), "x")

@@ -12,12 +12,12 @@ import (
 	"github.com/lockmw/go/internal/parked"
 )
 
-// A server is what the tasks of one asynq server share.
+// A server is the state that the tasks of one asynq server share.
 type server struct {
 	workers int
 	idler   *idler
-	waiting atomic.Int32 // workers that wait for a lock, of them:
-	staying atomic.Int32 // for a second at most
+	waiting atomic.Int32 // workers that wait for a lock
+	staying atomic.Int32 // those of them that wait for at most a second
 
 	mu      sync.Mutex
 	parkers map[parkerID]*parker
@@ -30,7 +30,7 @@ type parkerID struct {
 
 func newServer(concurrency int) *server {
 	if concurrency < 1 {
-		concurrency = runtime.NumCPU() // as asynq has it
+		concurrency = runtime.NumCPU() // asynq's default
 	}
 	return &server{workers: concurrency, idler: newIdler(), parkers: make(map[parkerID]*parker)}
 }
@@ -44,7 +44,7 @@ func (s *server) parker(locks core.Backend, queues parked.Store) *parker {
 	if p == nil {
 		p = &parker{
 			id: rand.Text(), server: s, locks: locks, store: queues,
-			stats: make(map[parked.Want]*keyStats), looks: make(map[string]*looking),
+			stats: make(map[parked.Want]*keyStats), looks: make(map[string]*lookState),
 		}
 		s.parkers[id] = p
 	}
@@ -63,10 +63,10 @@ func (s *server) hasLists() bool {
 	return false
 }
 
-// maxWaits is how many workers may wait for a lock at a time: half of them.
+// maxWaits returns how many workers may wait for a lock at a time: half of them, but at least one.
 func (s *server) maxWaits() int { return max(1, s.workers/2) }
 
-// beginWait reports whether another worker may wait. Call endWait then.
+// beginWait reports whether another worker may wait. If so, call endWait after the wait.
 func (s *server) beginWait() bool {
 	if int(s.waiting.Add(1)) <= s.maxWaits() {
 		return true
@@ -77,7 +77,7 @@ func (s *server) beginWait() bool {
 
 func (s *server) endWait() { s.waiting.Add(-1) }
 
-// beginStay is beginWait for a second at most. Call endStay then.
+// beginStay is beginWait for a wait of at most a second. If it reports true, call endStay after the wait.
 func (s *server) beginStay() bool {
 	if !s.beginWait() {
 		return false
@@ -91,5 +91,5 @@ func (s *server) endStay() {
 	s.endWait()
 }
 
-// stays reports whether a worker waits for a second at most.
+// stays reports whether a worker waits for at most a second.
 func (s *server) stays() bool { return s.staying.Load() > 0 }

@@ -45,7 +45,7 @@ func TestAShutdownPutsTasksBackThatWait(t *testing.T) {
 	}
 }
 
-// waitersOf returns what counts those that wait for key.
+// waitersOf returns a function that counts the calls that wait for key.
 func waitersOf(t *testing.T, s *redistest.Server, key string) func() int {
 	t.Helper()
 	inspector := usertest.Inspector(t, s.NewClient(t))
@@ -58,7 +58,7 @@ func waitersOf(t *testing.T, s *redistest.Server, key string) func() int {
 	}
 }
 
-func TestAShutdownReleasesWhatTasksHold(t *testing.T) {
+func TestAShutdownReleasesTheLocksOfTasks(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
@@ -77,7 +77,7 @@ func TestAShutdownReleasesWhatTasksHold(t *testing.T) {
 	eventually(t, func() bool { return usertest.IsFree(locks, "item:7") })
 }
 
-// asynq gives the task back without waiting for its handler, and the next server gets it at once.
+// asynq puts the task back without waiting for its handler, and the next server gets it immediately.
 func TestAHandlerThatOutlivesItsServerKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
@@ -101,7 +101,7 @@ func TestAHandlerThatOutlivesItsServerKeepsItsLock(t *testing.T) {
 	counts := lockmw.WithObserver(&lockmw.Observer{
 		Failed: func(context.Context, lockmw.Attempt, error) { busy.Add(1) },
 	})
-	startServer(t, queueOn(s), quick(), asynqmw.WithLock(locks, byItem, atOnce, counts)(handle(func(context.Context) error {
+	startServer(t, queueOn(s), quick(), asynqmw.WithLock(locks, byItem, nextTick, counts)(handle(func(context.Context) error {
 		select {
 		case <-left:
 		default:

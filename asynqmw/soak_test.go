@@ -21,7 +21,7 @@ import (
 
 var soakLength = flag.Duration("soak", 3*time.Second, "how long TestSoak lasts")
 
-// A soak is worker processes on one Redis, which keeps its data, while faults meet them.
+// A soak runs worker processes under faults on one Redis that keeps its data.
 type soak struct {
 	t       *testing.T
 	redis   *redistest.Server
@@ -30,7 +30,7 @@ type soak struct {
 	log     journal
 	q       *queue
 
-	stopped map[int]bool // process IDs: their handlers may go on when their locks are lost
+	stopped map[int]bool // process IDs; their handlers may continue after their locks are lost
 	ids     []string
 }
 
@@ -42,7 +42,7 @@ const (
 // TestSoak: go test ./asynqmw -run Soak -v -soak 10m -timeout 15m
 //
 // Workers are killed and stopped, Redis is killed and restarted, and requests hold the locks of tasks now and then. No
-// task is lost, none of an item runs beside another one, and nothing is left behind.
+// task is lost, tasks of one item do not overlap, and no keys are left behind.
 func TestSoak(t *testing.T) {
 	suite.NeedsFull(t, "it takes long")
 	t.Parallel()
@@ -75,7 +75,7 @@ func (s *soak) enqueue(ctx context.Context) {
 		for {
 			_, err := s.q.client.Enqueue(taskFor("order:work", item), asynq.TaskID(id), asynq.Retention(time.Hour))
 			if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) {
-				break // or it was enqueued, and the answer was lost
+				break // a conflict: the task was enqueued and the answer was lost
 			}
 		}
 		s.ids = append(s.ids, id)
@@ -122,7 +122,7 @@ func (s *soak) disturb(ctx context.Context) {
 			w := s.workers[0]
 			s.stopped[w.PID()] = true
 			w.Pause(s.t)
-			<-time.After(rand.N(2 * shortLease)) // for so long it is stopped
+			<-time.After(rand.N(2 * shortLease)) // the time for which it is stopped
 			w.Resume(s.t)
 		default:
 			s.redis.Kill()
@@ -141,7 +141,7 @@ func (s *soak) drain() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, id := range active { // those of workers that were killed
+	for _, id := range active { // tasks of workers that were killed
 		silentFor(s.t, rdb, id)
 	}
 	last := startWorker(s.t, s.spec)
@@ -159,7 +159,7 @@ func (s *soak) drain() {
 	}()
 	eventually(s.t, func() bool {
 		left, err = rdb.Keys(ctx, "*lockmw:*").Result()
-		left = slices.DeleteFunc(left, func(key string) bool { // what stays for a while is in docs/operations.md
+		left = slices.DeleteFunc(left, func(key string) bool { // docs/operations.md lists the keys that remain for a while
 			return key == "lockmw:fence" || strings.Contains(key, ":done:")
 		})
 		return err == nil && len(left) == 0
@@ -171,7 +171,7 @@ func (s *soak) drain() {
 	s.t.Logf("%d tasks, %d times an item's lock was held, %d of them to the end", len(s.ids), count(entries, "started"), checkApart(s.t, whole))
 }
 
-// hasEnd reports whether what e began has an end: its worker was not killed meanwhile.
+// hasEnd reports whether the journal has an end for e, whose worker was then not killed.
 func hasEnd(entries []entry, e entry) bool {
 	e.Event = "ended"
 	return slices.Contains(entries, e)
@@ -186,7 +186,7 @@ func count(entries []entry, event string) (n int) {
 	return n
 }
 
-// work is a handler that takes its time.
+// work is a handler that takes a random time.
 func (j journal) work(ctx context.Context, task *asynq.Task) error {
 	e, err := begin(ctx, task)
 	if err != nil {

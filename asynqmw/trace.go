@@ -18,27 +18,27 @@ import (
 
 const scopeName = "github.com/lockmw/go/asynqmw"
 
-// Headers returns the trace context of ctx for asynq.NewTaskWithHeaders, so that the trace of a
-// request goes on in the task that it enqueues:
+// Headers returns the trace context of ctx for asynq.NewTaskWithHeaders, so that the trace of a request continues in the task that
+// it enqueues:
 //
 //	task := asynq.NewTaskWithHeaders("order:fulfil", payload, asynqmw.Headers(ctx))
 //
-// It uses otel's global propagator; where none is set, W3C trace context and baggage. The map is the
-// caller's, and empty if ctx has no trace.
+// It uses otel's global propagator, or W3C trace context and baggage if none is set. The caller may change the map. It is empty if
+// ctx has no trace.
 func Headers(ctx context.Context) map[string]string {
 	headers := propagation.MapCarrier{}
 	propagator().Inject(ctx, headers)
 	return headers
 }
 
-// A TraceOption changes what Trace does.
+// A TraceOption configures Trace.
 type TraceOption func(*traceConfig)
 
 type traceConfig struct{ link bool }
 
-// WithProcessLink makes each attempt of a task a trace of its own, which links to the span that Headers
-// put into the task. Default: the attempt is part of that span's trace. Links suit tasks that run long
-// after they were enqueued, or so often that one trace would be too large to read.
+// WithProcessLink starts a trace for each attempt of a task, with a link to the span that Headers put into the task. Default: the
+// attempt is part of that span's trace. Links suit tasks that run long after they were enqueued, or so often that one trace would
+// be too large to read.
 func WithProcessLink() TraceOption { return func(c *traceConfig) { c.link = true } }
 
 // start begins the span of an attempt.
@@ -54,14 +54,12 @@ func (c *traceConfig) start(ctx context.Context, tracer trace.Tracer, task *asyn
 	return tracer.Start(ctx, "process "+task.Type(), opts...)
 }
 
-// Trace returns middleware that processes each task in a CONSUMER span, whose parent is the span that
-// Headers put into the task; without one it begins a trace. Mount it before WithLock, so that the
-// span covers the wait. If tp is nil the global provider is used. Trace panics if tp is a nil pointer or
-// an option is nil.
+// Trace returns middleware that processes each task in an OpenTelemetry span of kind CONSUMER. Its parent is the span that Headers
+// put into the task; without one it starts a trace. Mount Trace before WithLock, so that the span covers the wait. If tp is nil,
+// the global provider is used. Trace panics if tp is a nil pointer or an option is nil. The middleware is safe for concurrent use.
 //
-// The span is named after the task's type. An attempt that fails or panics sets its status to Error.
-// One that queues the task again because of a busy lock does not: it has the attribute
-// asynq.task.requeued.
+// The span is named "process " and the task's type. An attempt that fails or panics sets its status to Error. An attempt that only
+// queues the task again because of a busy lock does not; it has the attribute asynq.task.requeued.
 func Trace(tp trace.TracerProvider, opts ...TraceOption) asynq.MiddlewareFunc {
 	if tp == nil {
 		tp = otel.GetTracerProvider()
@@ -124,7 +122,7 @@ func describe(ctx context.Context, task *asynq.Task) []attribute.KeyValue {
 	return attrs
 }
 
-// conclude says in the span how the attempt ended.
+// conclude records in the span how the attempt ended.
 func conclude(span trace.Span, err error) {
 	if err == nil {
 		return
@@ -135,7 +133,7 @@ func conclude(span trace.Span, err error) {
 	}
 	kind, text := fmt.Sprintf("%T", err), err.Error()
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		kind, text = e.ErrorType(), e.ErrorType() // its text has the key, which a tracer may redact
+		kind, text = e.ErrorType(), e.ErrorType() // the text contains the key, which a tracer may redact
 	}
 	span.SetAttributes(attribute.String("error.type", kind))
 	span.SetStatus(codes.Error, text)

@@ -26,7 +26,7 @@ func newTracer(t *testing.T) (*sdktrace.TracerProvider, *tracetest.SpanRecorder)
 	return tp, spans
 }
 
-func TestATraceGoesOnInTheTaskThatItEnqueues(t *testing.T) {
+func TestATraceContinuesInTheTaskThatItEnqueues(t *testing.T) {
 	t.Parallel()
 	tp, spans := newTracer(t)
 	inside := make(chan trace.SpanContext, 1)
@@ -35,7 +35,7 @@ func TestATraceGoesOnInTheTaskThatItEnqueues(t *testing.T) {
 		return nil
 	}))))
 	ctx, request := tp.Tracer("test").Start(t.Context(), "POST /orders")
-	request.End() // before the task's span does
+	request.End() // before the task's span ends
 	id := q.enqueue(asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), asynqmw.Headers(ctx)))
 	handler := receive(t, inside)
 	eventually(t, func() bool { return len(spans.Ended()) == 2 })
@@ -62,7 +62,7 @@ func TestATraceGoesOnInTheTaskThatItEnqueues(t *testing.T) {
 	}
 }
 
-func TestAnAttemptThatLinksBeginsATraceOfItsOwn(t *testing.T) {
+func TestAnAttemptWithALinkStartsATrace(t *testing.T) {
 	tp, spans := newTracer(t)
 	h := asynqmw.Trace(tp, asynqmw.WithProcessLink())(handle(func(context.Context) error { return nil }))
 	ctx, request := tp.Tracer("test").Start(t.Context(), "POST /orders")

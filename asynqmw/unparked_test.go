@@ -17,13 +17,13 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// By the clock it is what it was before.
-func TestTasksAreNotParkedWithADelayOfTheirOwn(t *testing.T) {
+// Tasks come back by the clock.
+func TestTasksWithARequeueDelayAreNotParked(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	q := newQueue(t, queueOn(s))
 	release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
-	startServer(t, queueOn(s), quick(), asynqmw.WithLock(usertest.Client(t, s), byItem, atOnce)(handle(func(context.Context) error { return nil })))
+	startServer(t, queueOn(s), quick(), asynqmw.WithLock(usertest.Client(t, s), byItem, nextTick)(handle(func(context.Context) error { return nil })))
 	id := q.fulfil("7")
 	if info := q.await(id, asynq.TaskStateRetry); !strings.HasPrefix(info.LastErr, "asynqmw: queued again:") {
 		t.Errorf("its last error is %q", info.LastErr)
@@ -33,7 +33,7 @@ func TestTasksAreNotParkedWithADelayOfTheirOwn(t *testing.T) {
 	nothingParked(t, s.NewClient(t))
 }
 
-// The commands are those that docs/operations.md names.
+// docs/operations.md names the commands.
 func TestTheRightsThatParkingNeeds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
@@ -70,19 +70,20 @@ func asAny(words []string) (all []any) {
 	return all
 }
 
-// The queue may be in another Redis than the locks, the locks' user may have no right to see it, or the version of asynq may be
-// unknown. Then only asynq's public interface is used: tasks are retried after a delay, and a last attempt continues as a copy.
+// The queue may be in a Redis other than the locks', the user of the locks may have no right to read it, or the version of asynq may
+// be unknown. Then asynqmw uses only asynq's public interface: tasks are retried after a delay, and a last attempt continues as a
+// copy.
 func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		prepare func(t *testing.T, s *redistest.Server) *redis.Client // for the locks; nil: that of the queues
+		prepare func(t *testing.T, s *redistest.Server) *redis.Client // for the locks; nil: the Redis of the queues
 		layout  error
-		real    bool // miniredis cannot do it
+		real    bool // miniredis cannot simulate this
 		says    string
 	}{
 		"another Redis": {
 			prepare: func(t *testing.T, _ *redistest.Server) *redis.Client { return redistest.Mini(t).NewClient(t) },
-			says:    "the task is not where asynq v0.26 keeps it",
+			says:    "the task is not in the Redis of the queues, in the keys of asynq v0.26",
 		},
 		"no right": {real: true, says: "NOPERM", prepare: func(t *testing.T, s *redistest.Server) *redis.Client {
 			if err := s.NewClient(t).Do(t.Context(), "ACL", "SETUSER", "locks", "on", ">secret", "~lockmw:*", "&lockmw:*", "+@all").Err(); err != nil {
@@ -125,7 +126,7 @@ func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 				nothingParked(t, s.NewClient(t))
 				usertest.Unlock(t, hold)
 				eventually(t, func() bool {
-					_, _ = q.inspector.RunAllRetryTasks("default") // without waiting for their time
+					_, _ = q.inspector.RunAllRetryTasks("default") // immediately, not by the clock
 					_, _ = q.inspector.RunAllScheduledTasks("default")
 					return ran.Load() == 3
 				})
@@ -135,7 +136,7 @@ func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 	}
 }
 
-// A releasing Locker is one whose lock is released by others right after a call found it busy.
+// A releasing Locker releases the lock of another holder right after a call has found it busy.
 type releasing struct {
 	*lockmw.Client
 
@@ -158,7 +159,7 @@ func TestALockThatIsReleasedWhileATaskIsParkedIsNotMissed(t *testing.T) {
 	var tried attempts
 	resume := q.pause()
 	id := q.fulfil("7")
-	q.fulfil("other") // so that nobody waits in a worker
+	q.fulfil("other") // needs the worker, so that no task waits in it
 	startServer(t, queueOn(s), parked(1), tried.count(asynqmw.WithLock(l, byItem)(handle(func(context.Context) error { return nil }))))
 	resume(1)
 	q.awaitDone(id)

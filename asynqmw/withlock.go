@@ -21,27 +21,27 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// WithLock returns middleware that processes a task under the lock that key names for it. The
-// handler's context carries the hold (lockmw.FromContext, lockmw.Held) and ends with cause
-// lockmw.ErrLost if the lock is lost; the attempt then fails with that error, whatever the handler
-// returned. The lock is released when the handler has returned or panicked, not at the task's
-// deadline; a hold ends 30 seconds after that, unless lockmw.WithMaxHold says otherwise.
+// WithLock returns middleware that runs the handler under the lock whose key the function key returns. The handler's context
+// carries the hold (lockmw.FromContext, lockmw.Held) and ends with cause lockmw.ErrLost if the lock is lost. The attempt then fails
+// with that error, whatever the handler returns. The lock is released when the handler returns or panics, not at the task's
+// deadline. By default a hold ends 30 seconds after the deadline; lockmw.WithMaxHold changes this.
 //
-// It tries once unless lockmw.WithWait says otherwise. A task whose lock is busy is queued again without
-// spending a retry, and woken when the lock is free: see WithOnBusy. As long as no other task waits for a worker,
-// it may wait for the lock in its own instead, for a second at most. Two kinds of attempts wait until shortly
-// before the task's deadline instead, whatever WithWait and WithMaxWaiters say: the last one of a task, unless
-// there is WithRescue or half of the workers wait, and every one on a server without Configure. A wait never outlasts the task's deadline.
+// By default the middleware tries once; lockmw.WithWait makes the task wait in its worker. A task whose lock is still busy is queued
+// again without spending a retry, and woken when the lock is free: see WithOnBusy. While no other task waits for a worker, it may
+// first wait for the lock in its own worker, for at most a second.
 //
-// A task without a valid key is archived without being retried (asynq.SkipRetry), as it will never
-// have one; other errors of key fail the attempt. When Redis is unavailable the attempt fails with
-// lockmw.ErrUnavailable.
+// Two kinds of attempts wait until shortly before the task's deadline, whatever WithWait and WithMaxWaiters say: the last attempt of
+// a task, unless WithRescue is set or half of the workers wait, and every attempt on a server without Configure. A wait never
+// outlasts the task's deadline.
 //
-// The task's ID is the label of the hold (lockmw.WithLabel), cut to 100 bytes, and with '_' for what is not printable
-// ASCII.
+// A task without a valid key is archived without a retry (asynq.SkipRetry), because a retry could not succeed. Other errors of key
+// fail the attempt. If Redis is unavailable, the attempt fails with lockmw.ErrUnavailable.
 //
-// WithLock panics if l or key is nil or an option is invalid. The middleware may be used for several
-// handlers and is safe for concurrent use.
+// The task's ID is the label of the hold. It is cut to 100 bytes, and characters other than printable ASCII become '_'.
+// lockmw.WithLabel sets another label.
+//
+// WithLock panics if l or key is nil or an option is invalid. The middleware may be used for several handlers and is safe for
+// concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc {
 	c := newConfig(l, key, opts)
 	g := &guard{config: c, locker: l, key: key}
@@ -56,8 +56,8 @@ func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc
 	}
 }
 
-// waitInPlace is how long a task with WithPlaceKept waits for the lock by default: its place is of no use
-// to a call that only tries.
+// waitInPlace is how long a task with WithPlaceKept waits for the lock by default. A call that only tries would not benefit from
+// its place.
 const waitInPlace = time.Second
 
 // grace is how long a hold may last after the task's deadline, for a handler that needs a moment to stop.
@@ -67,18 +67,18 @@ type guard struct {
 	*config
 	locker lockmw.Locker
 	key    KeyFunc
-	locks  *core.Backend // nil: tasks are not parked
-	queues *parked.Store // nil: unknown
+	locks  *core.Backend // nil: tasks cannot be parked
+	queues *parked.Store // nil: the Redis of the queues is unknown
 	warn   sync.Once
 	closed sync.Once
 	copies sync.Once
 
 	requeues requeues
-	unsaved  loglimit.Limit // of the lines about copies that could not be enqueued
-	forged   loglimit.Limit // of the lines about tasks that pass for copies
+	unsaved  loglimit.Limit // of lines about copies that could not be enqueued
+	forged   loglimit.Limit // of lines about tasks that falsely claim to be copies
 }
 
-// logger returns the logger of the Locker, as it has no caller to tell.
+// logger returns the logger of the Locker. asynq has no caller that could receive a warning.
 func (g *guard) logger() *slog.Logger { return observe.LoggerOf(g.locker) }
 
 func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handler) error {
@@ -91,11 +91,11 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 		err = keyed.ErrEmpty
 	}
 	if err != nil {
-		return storable(hopeless(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)}))
+		return storable(withSkipRetry(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)}))
 	}
 	if a.onServer && a.server == nil && g.onBusy == Requeue {
 		g.warn.Do(func() {
-			g.logger().WarnContext(ctx, "asynqmw: the server's Config was not wrapped in asynqmw.Configure: tasks that meet a busy lock keep their worker until their deadline is near and then spend a retry; on their last attempt they are archived, unless there is WithRescue", "type", task.Type())
+			g.logger().WarnContext(ctx, "asynqmw: the server's Config is not from asynqmw.Configure: tasks that meet a busy lock occupy their workers until shortly before their deadline and then spend a retry; on their last attempt they are archived, unless WithRescue is set", "type", task.Type())
 		})
 	}
 	p, w := g.parkerOf(a, key)
@@ -110,16 +110,16 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 	return run(t.ctx, task, next, t.hold)
 }
 
-// A taken is what came of a call for a lock. Release the limit in any case: that ends the context.
-type taken struct {
+// An outcome is the result of a call for a lock. Always release the limit, which ends the context.
+type outcome struct {
 	ctx   context.Context
 	hold  *lockmw.Hold
 	limit waitlimit.Limit
 	err   error
 }
 
-// lockOrLeave takes the lock. If it is busy, the error says what becomes of the task.
-func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string) taken {
+// lockOrLeave takes the lock. If the lock is busy, the error says what happens to the task.
+func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string) outcome {
 	mustWait, leave := g.mustWait(a)
 	stay, opts := time.Duration(0), []lockmw.Option(nil)
 	switch {
@@ -128,9 +128,9 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Wa
 		if a.server.beginStay() {
 			leave = a.server.endStay
 		} else {
-			opts = append(opts, lockmw.WithWait(0)) // its place is kept all the same
+			opts = append(opts, lockmw.WithWait(0)) // the place is kept all the same
 		}
-	case p != nil && a.requeued > 0: // it was parked here, so it was woken, or is back by the clock
+	case p != nil && a.requeued > 0: // it was parked here, and has been woken or has come back by the clock
 		if stay, leave = p.stay(w, a); stay > 0 {
 			opts = append(opts, lockmw.WithWait(stay))
 		}
@@ -151,9 +151,9 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Wa
 	return t
 }
 
-// lock takes the lock. With mustWait it waits until shortly before the task's deadline. The context of the
-// hold does not end then.
-func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Option) taken {
+// lock takes the lock. With mustWait it waits until shortly before the task's deadline. The limit of the wait does not end the
+// hold's context.
+func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Option) outcome {
 	opts := make([]lockmw.Option, 0, len(g.lockOpts)+6)
 	patience := time.Duration(0)
 	if g.placeKept > 0 {
@@ -184,20 +184,20 @@ func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Optio
 	opts = append(opts, more...)
 	waiting, limit := waitlimit.Start(a.ctx, longest)
 	ctx, hold, err := g.locker.Lock(waiting, key, opts...)
-	return taken{ctx, hold, limit, limit.Stop(hold, err, "the task's deadline is near")}
+	return outcome{ctx, hold, limit, limit.Stop(hold, err, "the task's deadline is near")}
 }
 
-// tooOften reports whether the task was put back as often as WithMaxRequeues allows.
+// tooOften reports whether the task has used up WithMaxRequeues.
 func (g *guard) tooOften(a *attempt) bool { return g.maxRequeues > 0 && a.requeued >= g.maxRequeues }
 
 func isBusy(err error) bool {
 	return errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrTooManyWaiters)
 }
 
-// isClosed reports whether this process cannot take locks any more. Others can.
+// isClosed reports whether this process can no longer take locks. Other processes can.
 func isClosed(err error) bool { return errors.Is(err, lockmw.ErrClosed) }
 
-// refused returns the error for asynq of an attempt that did not get its lock.
+// refused returns the error that asynq receives for an attempt without its lock.
 func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 	if left, ok := errors.AsType[*busyError](err); ok {
 		if a.last && (left.parked || left.aside) {
@@ -206,18 +206,18 @@ func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 		return left
 	}
 	switch {
-	case a.ctx.Err() != nil: // asynq ignores the answer
-		return hopeless(err)
+	case a.ctx.Err() != nil: // asynq ignores the error
+		return withSkipRetry(err)
 	case isClosed(err):
 		if g.onBusy != Requeue || a.last || a.server == nil && a.onServer {
 			return err
 		}
 		g.closed.Do(func() {
-			g.logger().WarnContext(a.ctx, "asynqmw: the lockmw.Client was closed before the asynq server was shut down: the server puts its tasks back", "type", task.Type())
+			g.logger().WarnContext(a.ctx, "asynqmw: the lockmw.Client was closed before the asynq server: the server puts its tasks back; shut down the server first", "type", task.Type())
 		})
 		return g.putBack(a, err)
 	case !isBusy(err):
-		return hopeless(err)
+		return withSkipRetry(err)
 	case g.onBusy == Drop:
 		return &busyError{err: err, drop: true}
 	case g.onBusy == Archive:
@@ -227,9 +227,9 @@ func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 	case g.tooOften(a):
 		return fmt.Errorf("asynqmw: queued again %d times already because its lock was busy: %w", a.requeued, err)
 	case a.last:
-		return fmt.Errorf("asynqmw: the last attempt waited for its lock until its deadline: %w", err)
+		return fmt.Errorf("asynqmw: the last attempt waited for its lock until shortly before its deadline: %w", err)
 	case a.server == nil && a.onServer:
-		return fmt.Errorf("asynqmw: waited until the deadline on a server without Configure: %w", err)
+		return fmt.Errorf("asynqmw: waited for its lock until shortly before its deadline, on a server without Configure: %w", err)
 	}
 	return g.putBack(a, err)
 }
@@ -241,16 +241,15 @@ func (g *guard) putBack(a *attempt, err error) *busyError {
 	return &busyError{err: err, delay: g.backOff(a.requeued)}
 }
 
-// hopeless marks errors that every retry would meet again.
-func hopeless(err error) error {
+// withSkipRetry adds asynq.SkipRetry to errors that every retry would meet again.
+func withSkipRetry(err error) error {
 	if errors.Is(err, lockmw.ErrInvalidKey) && !errors.Is(err, asynq.SkipRetry) {
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
 	return err
 }
 
-// storable returns err with a text that asynq can store with the task: it can end an attempt only with
-// an error in UTF-8.
+// storable returns err with a text in UTF-8. With any other text asynq could neither store the error nor end the attempt.
 func storable(err error) error {
 	if text := err.Error(); !utf8.ValidString(text) {
 		return &cleanError{err, strings.ToValidUTF8(text, "\uFFFD")}
@@ -258,7 +257,7 @@ func storable(err error) error {
 	return err
 }
 
-// A cleanError is an error with another text.
+// A cleanError replaces the text of an error.
 type cleanError struct {
 	error
 	text string
@@ -267,7 +266,7 @@ type cleanError struct {
 func (e *cleanError) Error() string { return e.text }
 func (e *cleanError) Unwrap() error { return e.error }
 
-// run calls next under the lock and releases it. A loss fails the attempt, whatever next returns.
+// run calls next under the lock and then releases it. A loss fails the attempt, whatever next returns.
 func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw.Hold) (err error) {
 	defer func() {
 		lost := hold.Unlock()
@@ -283,8 +282,8 @@ func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw
 	return next.ProcessTask(ctx, task)
 }
 
-// A lostError ends an attempt that lost its lock and whose handler returned an error. It wraps that error
-// too, but hides what would make asynq delete or archive the task: the attempt fails.
+// A lostError ends an attempt that lost its lock and whose handler returned an error. It also wraps the handler's error, but hides
+// asynq.RevokeTask and asynq.SkipRetry, so that asynq neither deletes nor archives the task.
 type lostError struct{ lost, returned error }
 
 func (e *lostError) Error() string {

@@ -51,10 +51,10 @@ func TestAServerWithoutConfigureWaitsAndWarnsOnce(t *testing.T) {
 			t.Errorf("the task is %v: %s", info.State, info.LastErr)
 		}
 	}
-	if n := strings.Count(log.String(), `level=WARN msg="asynqmw: `); n != 1 { // calls that wait for long are logged as well
+	if n := strings.Count(log.String(), `level=WARN msg="asynqmw: `); n != 1 { // long waits are also logged
 		t.Errorf("warned %d times, want once:\n%s", n, log.String())
 	}
-	for _, consequence := range []string{"keep their worker", "spend a retry", "archived"} {
+	for _, consequence := range []string{"occupy their workers", "spend a retry", "archived"} {
 		if !strings.Contains(log.String(), consequence) {
 			t.Errorf("the warning does not say %q:\n%s", consequence, log.String())
 		}
@@ -122,7 +122,7 @@ func TestAPanicReleasesTheLock(t *testing.T) {
 	}
 }
 
-func TestWhatIsBusyToo(t *testing.T) {
+func TestErrorsThatCountAsBusy(t *testing.T) {
 	for _, why := range []error{lockmw.ErrTooManyWaiters, lockmw.ErrDeadlock} {
 		refuses := lockmw.LockerFunc(func(ctx context.Context, _ string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 			return ctx, nil, why
@@ -139,8 +139,8 @@ func TestTheMaximumHoldIsTheTasksDeadlineAndAGrace(t *testing.T) {
 		shortest, top time.Duration
 		wait          time.Duration
 	}{
-		"by default":    {nil, time.Minute + 20*time.Second, time.Minute + 30*time.Second, 0},
-		"as one wishes": {[]asynqmw.Option{lockmw.WithMaxHold(time.Hour), lockmw.WithWait(time.Second)}, time.Hour, time.Hour, time.Second},
+		"by default": {nil, time.Minute + 20*time.Second, time.Minute + 30*time.Second, 0},
+		"by options": {[]asynqmw.Option{lockmw.WithMaxHold(time.Hour), lockmw.WithWait(time.Second)}, time.Hour, time.Hour, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

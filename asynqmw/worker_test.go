@@ -15,18 +15,18 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A workerSpec says what a worker process is to be: an asynq server with locks on one Redis.
+// A workerSpec configures a worker process: an asynq server with locks on one Redis.
 type workerSpec struct {
 	Addr        string
 	Concurrency int
 	Lease       time.Duration // 0: the default
 	Wait        time.Duration // in a worker
-	Journal     string        // the address of the journal's Redis; "": that of the queue
-	Schedules   bool          // it enqueues a task a second instead, while it leads
-	Parks       bool          // tasks are woken when their lock is free, not immediately
+	Journal     string        // the address of the journal's Redis; "": the Redis of the queue
+	Schedules   bool          // it enqueues a task a second while it leads, and processes none
+	Parks       bool          // tasks are woken when their lock is free; otherwise they come back at the next tick
 }
 
-// run is the life of a worker process: it works until the end of its orders, of which there are none.
+// run is the main function of a worker process. It works until its orders end.
 func (s workerSpec) run(orders *json.Decoder, _ *json.Encoder) error {
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
 	defer rdb.Close()
@@ -42,11 +42,11 @@ func (s workerSpec) run(orders *json.Decoder, _ *json.Encoder) error {
 	if s.Schedules {
 		return s.schedule(orders, locks)
 	}
-	locked := asynqmw.WithLock(locks, byItem, atOnce, lockmw.WithWait(s.Wait))
+	locked := asynqmw.WithLock(locks, byItem, nextTick, lockmw.WithWait(s.Wait))
 	if s.Parks {
 		locked = asynqmw.WithLock(locks, byItem)
 	}
-	// A process that is stopped for longer than a timeout would send an entry again, whose answer waits for it.
+	// A process that was stopped for longer than a timeout would resend an entry whose answer has already arrived.
 	work := journal{redis.NewClient(&redis.Options{Addr: cmp.Or(s.Journal, s.Addr), ReadTimeout: -1})}
 	defer work.rdb.Close()
 	mux := asynq.NewServeMux()

@@ -26,7 +26,7 @@ type (
 	Receipt struct{ ID string }
 )
 
-// What a service has anyway.
+// Code that every service has.
 func create(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
 func userID(ctx context.Context) (string, bool) {
 	id, ok := ctx.Value(userKey{}).(string)
@@ -38,7 +38,7 @@ func handle(context.Context, Order) error               { return nil }
 
 type userKey struct{}
 
-// What it adds: which lock a call needs.
+// Code for locks: the key of the lock that a call needs.
 func byItem(_ context.Context, o Order) (string, error) { return lockmw.Key("item", o.Item), nil }
 
 func post(h http.Handler, path string) int {
@@ -47,8 +47,8 @@ func post(h http.Handler, path string) int {
 	return rec.Code
 }
 
-// One order per user on a route. The middleware stands at the route: only there chi knows its
-// parameters.
+// One order per user on a route. The middleware belongs at the route, because chi knows a route's
+// parameters only there.
 func Example_oneOrderPerUser() {
 	locks := lockmw.NewLocal()
 	r := chi.NewRouter()
@@ -66,7 +66,7 @@ func Example_oneOrderPerUser() {
 }
 
 // The caller's identity comes from the auth middleware; without it the answer is 401. A request waits
-// for a second at most, and at most twenty wait at once.
+// for at most a second, and at most twenty requests wait together.
 func Example_claim() {
 	r := chi.NewRouter()
 	r.With(httpmw.WithLock(lockmw.NewLocal(), httpmw.By("user", httpmw.Claim(userID)),
@@ -80,8 +80,8 @@ func Example_claim() {
 	// Output: 401 201
 }
 
-// The key functions of httprate fit: plain functions as parts, its own type by conversion. And any
-// function of a request is a key function.
+// Key functions of httprate work as key functions here: plain functions as parts, its own type by
+// conversion. Any function of a request works as well.
 func Example_keysFromHTTPRate() {
 	locks := lockmw.NewLocal()
 	for _, lock := range []func(http.Handler) http.Handler{
@@ -97,8 +97,8 @@ func Example_keysFromHTTPRate() {
 	// 201
 }
 
-// A task and a request that mean the same item have the same lock, and share one policy. Configure
-// lets a task that met a busy lock come back without spending a retry.
+// A task and a request for the same item use the same lock and share one policy. With Configure, a
+// task whose lock is busy returns to the queue without spending a retry.
 func Example_taskByItem() {
 	locks := lockmw.NewLocal()
 	perItem := lockmw.JoinOptions(lockmw.WithName("item"), lockmw.WithLease(10*time.Second))
@@ -111,13 +111,13 @@ func Example_taskByItem() {
 		asynqmw.WithRequeueDelay(time.Second, 5*time.Second))(asynq.HandlerFunc(fulfil)))
 
 	cfg := asynqmw.Configure(asynq.Config{Concurrency: 10, DelayedTaskCheckInterval: time.Second})
-	_ = asynq.NewServer(asynq.RedisClientOpt{Addr: "localhost:6379"}, cfg) // its Run(mux) does what follows
+	_ = asynq.NewServer(asynq.RedisClientOpt{Addr: "localhost:6379"}, cfg) // its Run(mux) calls mux as below
 
 	ctx := cfg.BaseContext()
 	task := asynq.NewTaskWithHeaders("order:fulfil", []byte(`{"Item":"7"}`), asynqmw.Headers(ctx))
 	fmt.Println(mux.ProcessTask(ctx, task))
 
-	_, hold, _ := locks.Lock(ctx, "item:7") // a request has it
+	_, hold, _ := locks.Lock(ctx, "item:7") // as if a request held it
 	defer hold.Unlock()
 	err := mux.ProcessTask(ctx, task)
 	fmt.Println("comes back:", asynqmw.IsBusy(err), "spends a retry:", cfg.IsFailure(err))
@@ -126,7 +126,7 @@ func Example_taskByItem() {
 	// comes back: true spends a retry: false
 }
 
-// Code that needs the lock may take it again: with the context of the first hold this costs no round
+// Code that needs the lock may take it again. With the context of the first hold, this costs no round
 // trip.
 func Example_nested() {
 	locks := lockmw.NewLocal()
@@ -146,7 +146,7 @@ func Example_nested() {
 	// Output: <nil>
 }
 
-// GET, HEAD and OPTIONS share the lock, other methods have it alone.
+// GET, HEAD and OPTIONS share the lock; other methods hold it alone.
 func Example_readOrWriteByMethod() {
 	locks := lockmw.NewLocal()
 	r := chi.NewRouter()
@@ -161,7 +161,7 @@ func Example_readOrWriteByMethod() {
 	// Output: 201 409
 }
 
-// Several locks at once, in a function and on a route: all or none, in an order that cannot deadlock.
+// Several locks together, in a function and on a route: all or none, in an order that cannot deadlock.
 func Example_severalAtOnce() {
 	locks := lockmw.NewLocal()
 	ctx, holds, err := lockmw.LockAll(context.Background(), locks,
@@ -198,7 +198,7 @@ func Example_anyFunction() {
 	byBoth := lockmw.By("order", func(o Order) string { return o.User }, func(o Order) string { return o.Item })
 	buyOnce := lockmw.WithLockValue(locks, byBoth,
 		func(_ context.Context, o Order) (Receipt, error) { return Receipt{"once-" + o.Item}, nil })
-	_, err = buyOnce(ctx, Order{Item: "7"}) // whose?
+	_, err = buyOnce(ctx, Order{Item: "7"}) // the user is missing
 	fmt.Println(errors.Is(err, lockmw.ErrInvalidKey))
 	// Output:
 	// R-7 <nil>
@@ -224,7 +224,7 @@ func Example_errors() {
 	// Output: busy: lock_timeout true 1
 }
 
-// The store has the last word: it refuses a token smaller than the last one it saw.
+// The database checks the token: it refuses a token smaller than the last one that it stored.
 func Example_fencedWrite() {
 	sell := func(ctx context.Context, db *sql.DB, item string) error {
 		hold, err := lockmw.Held(ctx, lockmw.Key("item", item))
@@ -241,11 +241,11 @@ func Example_fencedWrite() {
 		}
 		return nil
 	}
-	fmt.Println(errors.Is(sell(context.Background(), nil, "7"), lockmw.ErrNotHeld)) // nobody took the lock
+	fmt.Println(errors.Is(sell(context.Background(), nil, "7"), lockmw.ErrNotHeld)) // the lock was never acquired
 	// Output: true
 }
 
-// Long work watches its context, and is limited even if it does not.
+// Long work should watch its context. WithMaxHold limits the hold even if it does not.
 func Example_lostLock() {
 	locks := lockmw.NewLocal()
 	err := lockmw.Do(context.Background(), locks, "report:nightly", func(ctx context.Context) error {
@@ -260,8 +260,7 @@ func Example_lostLock() {
 	// Output: true
 }
 
-// A Client with its defaults, traced, and with a hook of one's own. Nothing is sent before the first
-// lock.
+// A Client with tracing and a hook. It sends nothing before the first lock.
 func Example_client() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	defer rdb.Close()
@@ -279,7 +278,7 @@ func Example_client() {
 	// Output: <nil>
 }
 
-// An operator looks, and releases what hangs. The holder's next renewal notices the loss.
+// An operator lists locks and releases holds that hang. The holder's next renewal detects the loss.
 func Example_operator() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	defer rdb.Close()
@@ -307,8 +306,8 @@ func Example_operator() {
 	}
 }
 
-// Work that is safe without the lock may go on when Redis is down. One answer is replaced, the rest
-// stay.
+// Work that is safe without the lock may run while Redis is down. The error handler replaces one
+// answer and keeps the others.
 func Example_failOpen() {
 	locks := lockmw.NewLocal()
 	h := httpmw.WithLock(locks, httpmw.By("host", func(r *http.Request) (string, error) { return r.Host, nil }),
@@ -327,10 +326,10 @@ func Example_failOpen() {
 	// Output: 423
 }
 
-// How a service tests what it does when the lock is busy, and when Redis is down.
+// A service tests its answers for a busy lock and for an unavailable Redis.
 func TestSecondOrderIsRefused(t *testing.T) {
 	local := lockmw.NewLocal()
-	_, hold, err := local.Lock(t.Context(), "user:42") // somebody else
+	_, hold, err := local.Lock(t.Context(), "user:42") // as another request
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +359,7 @@ func TestSecondOrderIsRefused(t *testing.T) {
 	}
 }
 
-// How it tests what it does when the lock is lost.
+// A service tests that its work stops when the lock is lost.
 func TestWorkStopsWhenTheLockIsLost(t *testing.T) {
 	local := lockmw.NewLocal()
 	err := lockmw.Do(t.Context(), local, "user:42", func(ctx context.Context) error {

@@ -1,4 +1,9 @@
-// Package examples shows the library from the outside: the lines that a service writes, as tests
-// that compile and mostly run, in the folder recipes what mounts locks in other frameworks, in the folder orders
-// a whole shop, and in the folder market what guards a marketplace other than locks, beside them.
+// Package examples shows how services use the library. Its tests are call sites that compile and mostly run.
+//
+//	orders    a flash sale over HTTP and asynq, without and with locks
+//	stock     twenty ways to sell the last items, and the faults of each
+//	market    a marketplace in Redis, guarded by WATCH, locks or Lua
+//	onekey    one lock for a route and a task
+//	redlock   a lock over five Redis servers, some of which are killed
+//	recipes   locks for gin, echo, gRPC, cron and gocron, to copy
 package examples

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// connect returns a Client of an embedded server, where a program has one of its Redis.
+// connect returns a Client of an embedded server. A program would connect to its Redis.
 func connect() (c *lockmw.Client, stop func()) {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -32,15 +32,15 @@ func connect() (c *lockmw.Client, stop func()) {
 	}
 }
 
-// queued is an option of a call, and what is closed when the call stands in the queue.
+// queued returns an option for a call, and a channel that is closed when the call is queued.
 func queued() (lockmw.Option, <-chan struct{}) {
-	stands := make(chan struct{})
+	inQueue := make(chan struct{})
 	return lockmw.WithObserver(&lockmw.Observer{
-		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(stands) },
-	}), stands
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(inQueue) },
+	}), inQueue
 }
 
-// Those who wait get the lock in the order in which they asked, whatever process they are in.
+// Waiting calls get the lock in the order in which they asked, whichever process they are in.
 func Example() {
 	client, stop := connect()
 	defer stop()
@@ -54,28 +54,28 @@ func Example() {
 	}
 	served := make(chan string)
 	for _, name := range []string{"Ann", "Bob", "Cid"} {
-		option, stands := queued()
+		option, inQueue := queued()
 		go func() {
 			_ = lockmw.Do(ctx, locks, "item:7", func(context.Context) error {
 				served <- name
 				return nil
 			}, option)
 		}()
-		<-stands // the next one asks later
+		<-inQueue // start the next call after this one is queued
 	}
 	_, _, err = locks.TryLock(ctx, "item:7")
-	fmt.Println("a try overtakes nobody:", errors.Is(err, lockmw.ErrBusy))
+	fmt.Println("a try does not overtake:", errors.Is(err, lockmw.ErrBusy))
 
 	_ = hold.Unlock()
 	fmt.Println(<-served, <-served, <-served)
 	// Output:
-	// a try overtakes nobody: true
+	// a try does not overtake: true
 	// Ann Bob Cid
 }
 
-// A task does not wait for ever: it is put back and tried again later. With a ticket it keeps its turn
-// meanwhile, and nobody has to wait for it while it is away.
-func Example_ticket() {
+// A task does not wait without end: it is put back and tried again later. WithPlace keeps its turn, and the lock passes over it in
+// the meantime.
+func Example_withPlace() {
 	client, stop := connect()
 	defer stop()
 	locks := fairlock.New(client)
@@ -94,9 +94,9 @@ func Example_ticket() {
 		return
 	}
 	brief, giveUp := context.WithCancel(ctx)
-	option, stands := queued()
+	option, inQueue := queued()
 	go func() {
-		<-stands
+		<-inQueue
 		giveUp()
 	}()
 	err = fulfil(brief, "task 1", option)
@@ -104,9 +104,9 @@ func Example_ticket() {
 
 	errs := make(chan error)
 	for _, task := range []string{"task 2", "task 1"} {
-		option, stands := queued()
+		option, inQueue := queued()
 		go func() { errs <- fulfil(ctx, task, option) }()
-		<-stands
+		<-inQueue
 	}
 	_ = hold.Unlock()
 	fmt.Println(<-errs, <-errs)
@@ -117,7 +117,7 @@ func Example_ticket() {
 	// task 1 before task 2
 }
 
-// An observer tells a caller where it stands: at the start, and each time that it has moved up.
+// An observer reports a call's position in the queue: at the start, and each time that it moves up.
 func ExampleLocker_Lock_position() {
 	client, stop := connect()
 	defer stop()
@@ -135,12 +135,12 @@ func ExampleLocker_Lock_position() {
 		return
 	}
 	next := make(chan *lockmw.Hold)
-	option, stands := queued()
+	option, inQueue := queued()
 	go func() {
 		_, hold, _ := locks.Lock(ctx, "item:7", option)
 		next <- hold
 	}()
-	<-stands
+	<-inQueue
 	last := make(chan error)
 	go func() {
 		last <- lockmw.Do(ctx, locks, "item:7", func(context.Context) error { return nil }, observer)

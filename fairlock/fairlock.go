@@ -1,24 +1,28 @@
-// Package fairlock is a lock that is first come, first served over all goroutines, Clients and processes,
-// in the order in which Redis saw their requests.
+// Package fairlock grants a lock in strict order: first come, first served, over all goroutines, Clients and processes. The order
+// is that in which Redis saw the calls.
 //
 //	fair := fairlock.New(locks) // a *lockmw.Client
 //	ctx, hold, err := fair.Lock(ctx, lockmw.Key("item", id))
 //
-// It is the plain lock with one difference. With the plain lock the calls of one process share a place in the
-// queue, and pass the lock on to one another for a while without a command. Here each call has a place of its
-// own, and the lock is passed on without a command only to calls of the same process that are the next in the
-// queue. It is not if their options end or keep the hold in another way than Unlock does. Redis numbers the calls
-// as they arrive; no client's clock matters. A call that gives up leaves the queue at once. A call whose process
-// has died is removed when its turn comes, 4 s after the process was last seen at the earliest. If its turn comes
-// sooner it may be granted the lock, and the next call has it 3 s later. The order of the others stays as it is.
-// A nested Lock of a key that the context holds does not wait.
+// Otherwise it is the plain lock. With the plain lock the calls of one process share a place in the queue, and pass the lock on to
+// one another for a while without a command. With the fair lock each call has its own place. The lock is passed on without a
+// command only to the next calls in the queue, if they belong to the same process and no option, such as WithMinHold or
+// WithMaxHold, changes how their holds end. Plain, fair and read-write locks of one key exclude one another. See [docs/locks.md].
 //
-// A call learns its position and the length of the queue from the callbacks Contended and Waiting of a
-// lockmw.Observer. With lockmw.WithPlace a call that gave up, such as a task that was put back,
-// continues from its place the next time. If that is in front of calls to which the lock is being passed on, up to
-// 31 of them may have it first: until their process has heard of the call, which is a message away.
+// # Order
 //
-// Plain, fair and read-write locks of one key exclude one another.
+// Redis numbers the calls as they arrive; clients' clocks do not matter. A call that gives up leaves the queue immediately. A call
+// whose process has died is removed when its turn comes, but not earlier than 4 s after the process was last seen. If its turn comes
+// sooner, it may be granted the lock, and the next call gets the lock 3 s later. The order of the other calls stays the same. A
+// nested Lock of a key that the context holds does not wait.
+//
+// The callbacks Contended and Waiting of a lockmw.Observer report a call's position and the length of the queue.
+//
+// With lockmw.WithPlace a call that gave up, such as a task that was put back, continues from its place the next time. If the place
+// is ahead of calls that pass the lock on to one another, up to 31 of them may hold it first, until a message has told their process
+// about the call.
+//
+// [docs/locks.md]: https://github.com/lockmw/go/blob/main/docs/locks.md
 package fairlock
 
 import (
@@ -31,7 +35,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Locker takes fair locks. Its errors are those of lockmw.Client. Safe for concurrent use.
+// A Locker takes fair locks. It returns the same errors as lockmw.Client. It is safe for concurrent use.
 type Locker struct {
 	mark
 	locker kinds.Locker
@@ -41,12 +45,11 @@ type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ lockmw.Locker = (*Locker)(nil)
 
-// New returns a Locker over the locks of c. It sends nothing. The Locker ends when c is closed. The options are
-// the defaults of its locks, and take precedence over those of c. New panics if an option is invalid or c is
-// nil.
+// New returns a Locker over the locks of c. It sends no command. The options are the defaults of its locks and take precedence over
+// those of c. The Locker needs no Close; it is closed with c. New panics if an option is invalid or c is nil.
 func New(c *lockmw.Client, opts ...lockmw.Option) *Locker { return over(c, opts) }
 
-// NewLocal is New for locks within this process: for tests, and for programs of one process. They exclude the other locks of l.
+// NewLocal is New for locks within this process, for tests and for programs of one process. They exclude the other locks of l.
 func NewLocal(l *lockmw.Local, opts ...lockmw.Option) *Locker { return over(l, opts) }
 
 func over(locks lockmw.Locker, opts []lockmw.Option) *Locker {
@@ -55,12 +58,12 @@ func over(locks lockmw.Locker, opts []lockmw.Option) *Locker {
 	return l
 }
 
-// Lock implements lockmw.Locker.
+// Lock takes the lock. It implements lockmw.Locker.
 func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.made().locker.Lock(ctx, key, opts...)
 }
 
-// TryLock is Lock with WithWait(0): it takes the lock only if the key is neither held nor waited for.
+// TryLock is Lock with WithWait(0). It takes the lock only if no call holds the key or waits for it.
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.made().locker.TryLock(ctx, key, opts...)
 }
@@ -68,7 +71,7 @@ func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option)
 // Logger returns the Client's logger: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.made().locker.Logger() }
 
-// made returns l.
+// made returns l, and panics if New or NewLocal did not make it.
 func (l *Locker) made() *Locker {
 	if l == nil || l.locker == nil {
 		panic("fairlock: the Locker is nil, or was not made by New or NewLocal")

@@ -24,7 +24,7 @@ func TestLocalLocksExcludeTheOtherLocksOfTheirLocal(t *testing.T) {
 	usertest.Unlock(t, hold)
 }
 
-func TestWhatIsNilIsNamed(t *testing.T) {
+func TestNilArgumentsAreNamed(t *testing.T) {
 	lock := func(l *fairlock.Locker) func() error {
 		return func() error { _, _, err := l.Lock(t.Context(), "k"); return err }
 	}

@@ -25,7 +25,7 @@ func holding(ctx context.Context, t *testing.T, l lockmw.Locker, key string) con
 	return held
 }
 
-// carriers put what hold makes of a context into the contexts of all requests.
+// carriers put a hold into the contexts of all requests of a server.
 var carriers = map[string]func(s *http.Server, hold func(context.Context) context.Context){
 	"BaseContext": func(s *http.Server, hold func(context.Context) context.Context) {
 		base := hold(context.Background())
@@ -48,7 +48,7 @@ func lockedFirst(t *testing.T, l lockmw.Locker, key string) func(http.Handler) h
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, hold, err := l.Lock(r.Context(), key, lockmw.WithWait(0))
 			if err != nil {
-				t.Errorf("middleware of the user's: %v", err)
+				t.Errorf("the user's middleware: %v", err)
 				return
 			}
 			defer hold.Unlock()
@@ -57,7 +57,7 @@ func lockedFirst(t *testing.T, l lockmw.Locker, key string) func(http.Handler) h
 	}
 }
 
-// Requests of a server would otherwise share such a hold, and run at the same time.
+// All requests of the server would otherwise share this hold and run at the same time.
 func TestARequestDoesNotEnterAHoldOfTheServersContext(t *testing.T) {
 	t.Parallel()
 	for carrier, carry := range carriers {
@@ -92,7 +92,7 @@ func TestARequestDoesNotEnterAHoldOfTheServersContext(t *testing.T) {
 	}
 }
 
-// A handler's own calls do not enter it either, once the request has a lock.
+// The handler's own calls do not re-enter it either, once the request holds a lock.
 func TestBelowALockTheServersHoldIsHidden(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
@@ -120,7 +120,7 @@ func TestARequestEntersItsOwnHolds(t *testing.T) {
 			"of other middleware": func(t *testing.T, l *lockmw.Local) func(http.Handler) http.Handler {
 				return lockedFirst(t, l, "user:42")
 			},
-			"of other middleware, further": func(t *testing.T, l *lockmw.Local) func(http.Handler) http.Handler {
+			"of other middleware, through an inner lock": func(t *testing.T, l *lockmw.Local) func(http.Handler) http.Handler {
 				outer, inner := lockedFirst(t, l, "user:42"), lockedFirst(t, l, "item:7")
 				return func(h http.Handler) http.Handler { return outer(inner(h)) }
 			},

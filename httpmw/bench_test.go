@@ -14,7 +14,7 @@ import (
 // quiet is a handler that does nothing.
 var quiet = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
-// bareLocker locks without the middleware: what it costs is not the middleware's.
+// bareLocker locks without the middleware. Its cost is subtracted from the middleware's.
 func bareLocker(l lockmw.Locker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := user42(r)
@@ -32,7 +32,7 @@ func bareLocker(l lockmw.Locker, next http.Handler) http.Handler {
 	})
 }
 
-// uncontended serves one request with h, whose lock nobody else wants.
+// uncontended serves one request with h; no other request competes for the lock.
 func uncontended(h http.Handler) func() {
 	w, r := webtest.HTTP1Writer{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil)
 	return func() { h.ServeHTTP(w, r) }
@@ -43,8 +43,8 @@ func TestTheMiddlewareAllocatesLittle(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	bare := testing.AllocsPerRun(1000, uncontended(bareLocker(lockmw.NewLocal(), quiet)))
-	// The tracked writer, the maximum hold's timer, and the wait's limit with a context that tells of it, whose timer a Locker's own
-	// default may make necessary.
+	// The tracked writer, the maximum hold's timer, and the context and timer that limit the wait, which a Locker's own default may
+	// need.
 	const most = 9
 	if got := testing.AllocsPerRun(1000, uncontended(httpmw.WithLock(lockmw.NewLocal(), user42)(quiet))) - bare; got > most {
 		t.Errorf("%v allocations more than the lock itself, want at most %v", got, most)

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// cached are headers of a response that caches, or a proxy, would take for more than Cache-Control (RFC 9213 and such).
+// cached are response headers that a cache or proxy would prefer to Cache-Control (such as RFC 9213).
 var cached = http.Header{
 	"Cache-Control": {"public, max-age=60"}, "Cdn-Cache-Control": {"max-age=60"}, "Cloudflare-Cdn-Cache-Control": {"max-age=60"},
 	"surrogate-control": {"max-age=60"}, "Surrogate-Control": {"max-age=60"}, "Edge-Control": {"max-age=60"}, "X-Accel-Expires": {"60"},
@@ -37,7 +37,7 @@ func TestNoCacheStoresTheAnswerToARefusal(t *testing.T) {
 	loses := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { lose(local, r) })
 	teapot := httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusTeapot) })
 	empty := func(*http.Request) (string, error) { return "", nil }
-	nobody := func(*http.Request) (string, error) { return "", httpmw.ErrNoClaim }
+	anonymous := func(*http.Request) (string, error) { return "", httpmw.ErrNoClaim }
 	for name, tt := range map[string]struct {
 		handler http.Handler
 		ctx     context.Context
@@ -46,13 +46,13 @@ func TestNoCacheStoresTheAnswerToARefusal(t *testing.T) {
 		"busy":                           {httpmw.WithLock(failing(lockmw.ErrBusy), user42)(never(t)), t.Context(), 409},
 		"unavailable":                    {httpmw.WithLock(failing(lockmw.ErrUnavailable), user42)(never(t)), t.Context(), 503},
 		"no key":                         {httpmw.WithLock(local, empty)(never(t)), t.Context(), 400},
-		"no identity":                    {httpmw.WithLock(local, nobody)(never(t)), t.Context(), 401},
+		"no identity":                    {httpmw.WithLock(local, anonymous)(never(t)), t.Context(), 401},
 		"the client has gone":            {httpmw.WithLock(failing(lockmw.ErrBusy), user42)(never(t)), gone, 499},
 		"lost":                           {httpmw.WithLock(local, user42)(loses), t.Context(), 500},
 		"lost, headers of the handler":   {httpmw.WithLock(local, user42)(setCached(loses)), t.Context(), 500},
 		"an error handler":               {httpmw.WithLock(failing(lockmw.ErrBusy), user42, teapot)(never(t)), t.Context(), 418},
 		"an error handler after a loss":  {httpmw.WithLock(local, user42, teapot)(setCached(loses)), t.Context(), 418},
-		"an error handler says nothing":  {httpmw.WithLock(failing(lockmw.ErrBusy), user42, httpmw.WithErrorHandler(saysNothing))(never(t)), t.Context(), 409},
+		"an error handler does nothing":  {httpmw.WithLock(failing(lockmw.ErrBusy), user42, httpmw.WithErrorHandler(doesNothing))(never(t)), t.Context(), 409},
 		"an error handler sets them too": {httpmw.WithLock(failing(lockmw.ErrBusy), user42, httpmw.WithErrorHandler(leavesItToTheDefault))(never(t)), t.Context(), 409},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,13 +70,13 @@ func TestNoCacheStoresTheAnswerToARefusal(t *testing.T) {
 	}
 }
 
-func saysNothing(http.ResponseWriter, *http.Request, error) {}
+func doesNothing(http.ResponseWriter, *http.Request, error) {}
 
 func leavesItToTheDefault(w http.ResponseWriter, r *http.Request, err error) {
 	setCached(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { httpmw.WriteError(w, r, err) })).ServeHTTP(w, r)
 }
 
-// Its answer is its own affair.
+// An error handler decides about its own response.
 func TestAnErrorHandlerMayLetCachesStoreItsAnswer(t *testing.T) {
 	handler := httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, _ error) {
 		w.Header().Set("Cache-Control", "max-age=1")
@@ -88,7 +88,7 @@ func TestAnErrorHandlerMayLetCachesStoreItsAnswer(t *testing.T) {
 	}
 }
 
-// A request that runs keeps what earlier middleware has said of its response.
+// A request that is handled keeps the headers that earlier middleware has set.
 func TestHeadersOfARequestThatIsHandledStay(t *testing.T) {
 	rec := serve(setCached(httpmw.WithLock(lockmw.NewLocal(), user42)(ok)), httptest.NewRequest(http.MethodPost, "/", nil))
 	for name, values := range cached {

@@ -31,13 +31,13 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 	other := usertest.Client(t, s)
 	admin := s.NewClient(t)
 
-	// All requests pass here, and requests to /free stay.
+	// All requests pass through the site's handler; requests to /free stay there.
 	var arrived, inside, served atomic.Int64
 	gone := make(chan struct{})
 	leave := sync.OnceFunc(func() { close(gone) })
 	work := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if n := inside.Add(1); n != 1 {
-			t.Errorf("%d handlers at once", n)
+			t.Errorf("%d handlers run at the same time", n)
 		}
 		served.Add(1)
 		inside.Add(-1)
@@ -53,8 +53,7 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 	}))
 	t.Cleanup(leave)
 
-	// all sends the requests and returns their answers' statuses, after calling during when all have
-	// arrived.
+	// all sends the requests, calls during when all have arrived, and returns how often each status was received.
 	all := func(path string, during func()) map[int]int {
 		arrived.Store(0)
 		statuses := make(chan int, crowd)
@@ -82,7 +81,7 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 
 	release := usertest.Occupy(t, other, "user:secret-42")
 	got := all("/long", func() {
-		usertest.Eventually(t, "one ticket stands for all of this process", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
+		usertest.Eventually(t, "the process has one ticket for all requests", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
 		const few = 30
 		usertest.Eventually(t, "hardly more goroutines than without a lock", patience, func() bool { return runtime.NumGoroutine() <= without+few })
 		t.Logf("%d goroutines wait for the lock, %d without it", runtime.NumGoroutine(), without)
@@ -92,7 +91,7 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 		t.Errorf("statuses %v and %d handled, want %d with 201", got, served.Load(), crowd)
 	}
 	if n := connections(t, admin, "locks"); n == 0 || n > pool+1 {
-		t.Errorf("%d connections to Redis, want at most the pool's %d and one for what Redis publishes", n, pool)
+		t.Errorf("%d connections to Redis, want at most the pool's %d and one for Pub/Sub", n, pool)
 	}
 
 	usertest.Occupy(t, other, "user:secret-42")
@@ -101,11 +100,11 @@ func TestAThousandRequestsAtOneKeyAreAllAnswered(t *testing.T) {
 	}
 	usertest.Eventually(t, "no ticket is left", patience, func() bool { return queued(t, s, "user:secret-42") == 0 })
 	site.Client().CloseIdleConnections()
-	const kept = 40 // connections to Redis and what serves them
+	const kept = 40 // connections to Redis and the goroutines that serve them
 	usertest.Eventually(t, "the goroutines are gone", patience, func() bool { return runtime.NumGoroutine() <= before+kept })
 }
 
-// connections counts those of the clients with a name.
+// connections counts the connections of the clients with this name.
 func connections(t *testing.T, rdb *redis.Client, name string) int {
 	t.Helper()
 	list, err := rdb.ClientList(context.Background()).Result()
@@ -115,7 +114,7 @@ func connections(t *testing.T, rdb *redis.Client, name string) int {
 	return strings.Count(list, " name="+name+" ")
 }
 
-// BenchmarkCrowd is a thousand requests at once at one key: the time is that of all of them.
+// BenchmarkCrowd sends a thousand requests for one key together and measures the time of all of them.
 func BenchmarkCrowd(b *testing.B) {
 	for name, locker := range map[string]func() lockmw.Locker{
 		"Local": func() lockmw.Locker { return lockmw.NewLocal() },
@@ -140,7 +139,7 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// BenchmarkServer is what one request over TCP takes, without a lock and with one.
+// BenchmarkServer measures one request over TCP, without a lock and with one.
 func BenchmarkServer(b *testing.B) {
 	for name, h := range map[string]http.Handler{
 		"without": quiet,

@@ -1,33 +1,31 @@
-// Package httpmw puts a lock around the handling of a request, keyed by what the request is about:
-// two requests for the same user run one after the other, or the second is refused, on however many
-// servers they arrive.
+// Package httpmw runs one HTTP request at a time for each user, item or tenant: WithLock puts a lock in Redis around a handler,
+// keyed by a part of the request. A second request for the same user waits or is refused, whichever server it reaches.
 //
 //	r := chi.NewRouter()
 //	r.Use(middleware.Recoverer, authenticate, middleware.Timeout(30*time.Second))
 //	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")))).
 //		Post("/users/{userID}/orders", create)
 //
-// The order matters: recovery, authentication, timeout, lock. URL parameters exist only after chi has
-// found the route: mount the lock with r.With, r.Group or inside r.Route, not with r.Use at the top.
+// The order matters: recovery, authentication, timeout, lock. chi sets URL parameters only after it has matched the route.
+// Mount the lock with r.With, with r.Group or inside r.Route, not with r.Use at the top.
 //
-// A request that does not get its lock is answered with application/problem+json: 409 if the lock is
-// busy, 503 after a wait or if Redis is unavailable. WithErrorHandler replaces that. The statuses, the
-// place among other middleware, waits and shutdown are described in [docs/http.md].
+// A request that does not get its lock receives application/problem+json: 409 if the lock is busy, 503 after a wait or if Redis
+// is unavailable. WithErrorHandler replaces this response. [docs/http.md] describes the statuses, the place among other
+// middleware, waits and shutdown.
 //
 // # What can go wrong
 //
-// The lock can be lost while the handler runs: Redis was away for longer than the lease, the process
-// was stopped, the maximum hold of 5 minutes is over. Then the request's context ends with cause
-// lockmw.ErrLost. A handler that does not watch its context may run at the same time as the next. If it
-// has not begun to answer, its success is not sent any more. Work that must not happen twice checks
-// the fencing token where it writes: see lockmw.Hold.Token and lockmw.Held.
+// The lock can be lost while the handler runs: Redis was unavailable for longer than the lease, the process was stopped, or
+// the maximum hold of 5 minutes has ended. The request's context then ends with cause lockmw.ErrLost. A handler that does not
+// watch its context may overlap with the next one. If it has not begun to answer, its success is not sent. Work that must not
+// happen twice checks the fencing token where it writes: see lockmw.Hold.Token and lockmw.Held.
 //
-// A slow client keeps the lock while its handler reads or writes, until the handler's context ends: mount a timeout outside.
-// See the section on slow clients in [docs/http.md].
+// A slow client keeps the lock while its handler reads or writes, until the handler's context ends. Mount a timeout outside the
+// lock; see the section on slow clients in [docs/http.md].
 //
-// A request that may wait is read first if its body is small. A server notices that a client of HTTP/1 has gone only when
-// the body has been read: with a longer or chunked one, a wait does not end when the client leaves. Give it a limit with
-// lockmw.WithWait; where there is none, the wait ends after 5 minutes.
+// A small body is read before its request waits for the lock. An HTTP/1 server notices a disconnect only after it has read the
+// body. With a longer or chunked body, a wait does not end when the client disconnects: limit it with lockmw.WithWait. A wait
+// without a limit ends after 5 minutes.
 //
 // [docs/http.md]: https://github.com/lockmw/go/blob/main/docs/http.md
 package httpmw

@@ -32,7 +32,7 @@ func TestTheErrorHandlerReplacesTheResponse(t *testing.T) {
 	}
 }
 
-func TestTheErrorHandlerIsToldThatTheKeyFunctionFailed(t *testing.T) {
+func TestTheErrorHandlerReceivesTheErrorOfTheKeyFunction(t *testing.T) {
 	cause := errors.New("no such user")
 	var got error
 	h := httpmw.WithLock(lockmw.NewLocal(), func(*http.Request) (string, error) { return "", cause },
@@ -43,7 +43,7 @@ func TestTheErrorHandlerIsToldThatTheKeyFunctionFailed(t *testing.T) {
 	}
 }
 
-func TestAnErrorHandlerThatSaysNothingIsNoSuccess(t *testing.T) {
+func TestAnErrorHandlerThatSendsNothingGetsTheDefaultResponse(t *testing.T) {
 	usertest.DefaultLog(t)
 	for what, says := range map[string]func(http.ResponseWriter){
 		"nothing":                   func(http.ResponseWriter) {},
@@ -69,7 +69,7 @@ func TestAnErrorHandlerThatSaysNothingIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestWhatAnErrorHandlerSaysIsSent(t *testing.T) {
+func TestTheResponseOfAnErrorHandlerIsSent(t *testing.T) {
 	for what, tt := range map[string]struct {
 		says   func(http.ResponseWriter)
 		status int
@@ -120,7 +120,7 @@ func TestWhatAnErrorHandlerSaysIsSent(t *testing.T) {
 	}
 }
 
-func TestAnErrorHandlerFlushesWhatItHasSaid(t *testing.T) {
+func TestAnErrorHandlerFlushesItsResponse(t *testing.T) {
 	handler := httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, _ error) {
 		http.Error(w, "busy", http.StatusLocked)
 		w.(http.Flusher).Flush()
@@ -130,7 +130,7 @@ func TestAnErrorHandlerFlushesWhatItHasSaid(t *testing.T) {
 	}
 }
 
-// What it answers is its own affair, also after a loss.
+// An error handler decides about its own response, also after a loss.
 func TestAnErrorHandlerMayAnswerWithASuccess(t *testing.T) {
 	usertest.DefaultLog(t)
 	local := lockmw.NewLocal()

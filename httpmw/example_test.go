@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A double click sends the order twice; the second one arrives while the first is being handled.
+// A double click sends the order twice. The second request arrives while the first one is being handled.
 func ExampleWithLock() {
 	locks := lockmw.NewLocal() // in production: lockmw.New(rdb)
 
@@ -67,7 +67,7 @@ func authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// The order of the middlewares: Recoverer, auth, Timeout, lock.
+// The middlewares in their order: recovery, authentication, timeout, lock.
 func ExampleClaim() {
 	locks := lockmw.NewLocal()
 	r := chi.NewRouter()
@@ -91,7 +91,7 @@ func ExampleClaim() {
 	// 401
 }
 
-// One route for reading and writing an item: readers do not exclude each other.
+// One route reads and writes an item. Readers do not exclude each other.
 func ExampleWithRWLock() {
 	locks := lockmw.NewLocal()
 	item := httpmw.WithRWLock(locks, httpmw.By("item", httpmw.PathValue("itemID")))
@@ -133,8 +133,8 @@ func ExampleWithLockAll() {
 	// account:2 <nil>
 }
 
-// URL parameters exist only after chi has found the route. A lock that is mounted too early refuses
-// all requests, and the log says which parameter is missing: it never falls back to one shared lock.
+// URL parameters exist only after chi has matched the route. A lock that is mounted too early refuses all requests, and the log
+// names the missing parameter. It never falls back to one lock for everybody.
 func ExampleURLParam() {
 	lock := httpmw.WithLock(lockmw.NewLocal(), httpmw.By("user", httpmw.URLParam("userID")))
 	create := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
@@ -163,8 +163,8 @@ func ExampleURLParam() {
 	// 500
 }
 
-// A client that repeats a request sends the same idempotency key again. One that sends none is
-// refused; to let it pass without a lock, say so with ErrNoLock.
+// A client that repeats a request sends the same idempotency key again. A request without one is refused. A key function that
+// returns ErrNoLock lets it run without a lock.
 func ExampleHeader() {
 	strict := httpmw.By("payment", httpmw.Header("Idempotency-Key"))
 	lenient := func(r *http.Request) (string, error) {
@@ -184,7 +184,7 @@ func ExampleHeader() {
 	// 200
 }
 
-// The key is in the body, which the handler reads again.
+// The key comes from the body, which the handler can read again.
 func ExampleJSON() {
 	locks := lockmw.NewLocal()
 	orders := httpmw.WithLock(locks, httpmw.By("customer", httpmw.JSON("/customer/id")))(
@@ -211,8 +211,8 @@ func ExampleJSON() {
 	// 400
 }
 
-// Only what changes the user is locked. Methods are compared exactly: "post" would lock nothing, and
-// is refused when the middleware is made.
+// Only methods that change the user are locked. Methods are compared exactly: "post" would lock no request, so it panics when the
+// middleware is mounted.
 func ExampleWithMethods() {
 	locks := lockmw.NewLocal()
 	r := chi.NewRouter()
@@ -239,8 +239,8 @@ func ExampleWithMethods() {
 	// httpmw: WithLock: lockmw: invalid option: WithMethods("post"): methods are in upper case
 }
 
-// An error handler decides what it knows, and leaves the rest to WriteError, which never shows the key
-// or an internal error.
+// An error handler answers the errors that it knows and leaves the others to WriteError, which never shows the key or an internal
+// error.
 func ExampleWithErrorHandler() {
 	locks := lockmw.NewLocal()
 	locked := httpmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
@@ -269,5 +269,5 @@ func ExampleWithErrorHandler() {
 	}
 	// Output:
 	// 423 your other request is being handled
-	// 400 {"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"What the request says it is about is missing or not valid."}
+	// 400 {"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"The part of the request that identifies its subject is missing or not valid."}
 }

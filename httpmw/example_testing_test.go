@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// newShop is what the tests below are about: it gets its locks from outside, in production those of
-// lockmw.New, in tests others. No test needs a Redis.
+// newShop is the code under test in the examples below. It receives its locks from the caller: lockmw.New in production, a Local
+// or a LockerFunc in tests. No test needs Redis.
 func newShop(locks lockmw.Locker, create http.HandlerFunc) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /users/{userID}/orders", httpmw.WithLock(locks, httpmw.By("user", httpmw.PathValue("userID")))(create))
@@ -24,7 +24,7 @@ func order(shop http.Handler) *httptest.ResponseRecorder {
 	return rec
 }
 
-// To see what a client gets while the lock is busy, take it with the same key.
+// To test the response for a busy lock, lock the same key in the test.
 func ExampleWithLock_testBusy() {
 	locks := lockmw.NewLocal()
 	shop := newShop(locks, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
@@ -44,11 +44,11 @@ func ExampleWithLock_testBusy() {
 	// free: 201
 }
 
-// To see how a handler takes the loss of its lock, expire the lock while it runs.
+// To test how a handler reacts to the loss of its lock, expire the lock while it runs.
 func ExampleWithLock_testLost() {
 	locks := lockmw.NewLocal()
 	shop := newShop(locks, func(_ http.ResponseWriter, r *http.Request) {
-		locks.Expire(lockmw.Key("user", "42")) // in a real handler: where it calls something of the test's
+		locks.Expire(lockmw.Key("user", "42")) // in a real handler, a test double that it calls does this
 		<-r.Context().Done()
 		fmt.Println("the handler stops:", context.Cause(r.Context()))
 	})
@@ -59,13 +59,13 @@ func ExampleWithLock_testLost() {
 	// the client gets: 500
 }
 
-// To see what a client gets while Redis is away, pass a Locker that says so. The same works for every
-// other error of lockmw. An ErrBusy is a 409, or a 503 if the Error says how long it Waited.
+// To test the response for an unreachable Redis, pass a Locker that returns ErrUnavailable. This works for every other error of
+// lockmw. An ErrBusy becomes a 409, or a 503 if the Error has a Waited time.
 func ExampleWithLock_testUnavailable() {
-	away := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+	down := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrUnavailable}
 	})
-	shop := newShop(away, func(http.ResponseWriter, *http.Request) { fmt.Println("never called") })
+	shop := newShop(down, func(http.ResponseWriter, *http.Request) { fmt.Println("never called") })
 
 	rec := order(shop)
 	fmt.Println(rec.Code, "Retry-After:", rec.Header().Get("Retry-After"))

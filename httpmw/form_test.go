@@ -17,7 +17,7 @@ func TestTheFilesOfAFormAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	for protocol, edit := range webtest.Protocols {
-		for _, path := range []string{"/", "/panic"} { // which net/http sees nothing of
+		for _, path := range []string{"/", "/panic"} { // recoverer hides the panic from net/http
 			t.Run(protocol+path, func(t *testing.T) {
 				site := webtest.NewSite(t, recoverer(httpmw.WithLock(lockmw.NewLocal(), user42)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					if err := r.ParseMultipartForm(1); err != nil {
@@ -53,7 +53,7 @@ func TestTheFilesOfAFormAreRemoved(t *testing.T) {
 	}
 }
 
-// recoverer is chi's without its log.
+// recoverer is chi's Recoverer without its log.
 func recoverer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

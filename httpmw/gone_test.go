@@ -37,7 +37,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 				first := httpmw.By("account", func(*http.Request) (string, error) { return "1", nil })
 				return httpmw.WithLockAll(c, httpmw.All(first, secretUser), wait)
 			},
-			"for ever": func(c *lockmw.Client) func(http.Handler) http.Handler {
+			"forever": func(c *lockmw.Client) func(http.Handler) http.Handler {
 				return httpmw.WithLock(c, secretUser, lockmw.WithWait(lockmw.Forever))
 			},
 		} {
@@ -60,7 +60,7 @@ func TestTheTicketOfAClientThatLeavesIsWithdrawn(t *testing.T) {
 						}
 						left <- err
 					}()
-					usertest.Receive(t, "the request waits", waits) // the server may know before the process does
+					usertest.Receive(t, "the request waits", waits) // Redis may queue the call before the process learns of it
 					if n := queued(t, s, "user:secret-42"); n != 1 {
 						t.Errorf("%d tickets, want 1", n)
 					}
@@ -121,7 +121,7 @@ func TestAClientThatLeavesDuringTheWorkEndsItsContextOnly(t *testing.T) {
 							_ = resp.Body.Close()
 						}
 						if !errors.Is(err, context.Canceled) {
-							t.Errorf("the client got all of an answer: %v", err)
+							t.Errorf("the client got a complete answer: %v", err)
 						}
 					}()
 					usertest.Receive(t, "the handler runs", inside)

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// user42 is the key function of requests that are all about the same user.
+// user42 is the key function of requests for one user.
 var user42 = httpmw.By("user", func(*http.Request) (string, error) { return "42", nil })
 
 // failing is a Locker that always fails with err.

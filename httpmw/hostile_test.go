@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// raw sends bytes as they are, and returns what comes back.
+// raw sends text unchanged and returns the answer.
 func raw(t *testing.T, s *webtest.Site, text string) webtest.Answer {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
@@ -36,7 +36,7 @@ func raw(t *testing.T, s *webtest.Site, text string) webtest.Answer {
 	return webtest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}
 }
 
-// Not all that is in a request's header came over the wire as it is.
+// A header field may contain bytes that cannot arrive over the wire.
 func TestAHeaderThatOtherMiddlewareHasSet(t *testing.T) {
 	t.Parallel()
 	locks := usertest.Client(t, redistest.Mini(t))

@@ -16,22 +16,22 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// JSON is the value in the request's body at a JSON pointer (RFC 6901), such as "/customer/id", or "/items/0/sku" for the first
-// element of an array. In a name, ~ is written ~0 and / is written ~1. JSON panics if pointer is not a JSON pointer.
+// JSON uses a value in the request's body as a part of the key. The pointer (RFC 6901) says where: "/customer/id", or
+// "/items/0/sku" for the first element of an array. In a name, ~ is written ~0 and / is written ~1. JSON panics if pointer is not
+// a JSON pointer.
 //
-// The value is a string, which may not be empty, a number or a boolean. A number is taken as it is written: 42 and 42.0 make
-// two keys, 42 and "42" make one. So decode it into an integer or a string: encoding/json then refuses other spellings.
+// The value must be a string that is not empty, a number or a boolean. A number is taken as written: 42 and 42.0 make two keys,
+// 42 and "42" make one. Decode it into an integer or a string, so that encoding/json refuses other spellings.
 //
-// The request has no key, and status 400, if the body is not JSON, or the value is missing, null, an object or an array. The
-// same holds if an object on the path has the name twice, also in another case: encoding/json takes the last one, other
-// parsers the first, and the handler might work on a value that is not locked.
+// The request is refused with status 400 if the body is not JSON, or if the value is missing, null, an object or an array. It is
+// also refused if an object on the path contains the name twice, even in another case. encoding/json takes the last one and
+// other parsers the first, so the handler might work on a value that is not locked.
 //
-// The body is read before the lock is requested, and the handler reads all of it again. It may have 64 KiB; the status is 413
-// for a longer one, and for a shorter limit of http.MaxBytesHandler outside. It has to arrive within 5 minutes and the
-// request's deadline. JSON does not look at Content-Type. A compressed body is not JSON before other middleware has unpacked
-// it.
+// The body is read before the lock is requested; the handler can read all of it again. The limit is 64 KiB, or that of an
+// http.MaxBytesHandler outside if it is lower; a longer body gets status 413. The body must arrive within 5 minutes or the
+// request's deadline, whichever comes first. JSON ignores Content-Type, and other middleware must decompress the body first.
 //
-// The client chooses the value. It is not an identity: for that there is Claim.
+// The client chooses the value, so it does not prove who the client is. For an identity use Claim.
 func JSON(pointer string) Part {
 	path, err := parsePointer(pointer)
 	if err != nil {
@@ -74,7 +74,7 @@ func parsePointer(pointer string) ([]string, error) {
 
 var errNoBody = errors.New("the request has no body")
 
-// readBody returns the body of r, and leaves it to the handler.
+// readBody returns the body of r; the handler can read it again.
 func readBody(r *http.Request) ([]byte, error) {
 	b := newBody(r.Body, nil, time.Now())
 	if b == nil {
@@ -88,7 +88,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	switch {
 	case len(b.rest) > smallBody:
 		return nil, &http.MaxBytesError{Limit: smallBody}
-	case b.err == io.EOF: //nolint:errorlint // Readers return it as it is
+	case b.err == io.EOF: //nolint:errorlint // Readers return it unwrapped
 		if len(b.rest) == 0 {
 			return nil, errNoBody
 		}
@@ -126,7 +126,7 @@ func lookUp(text []byte, path []string) (string, error) {
 	return string(value), nil
 }
 
-// child returns what an object has at a name, or an array at an index. The value is valid JSON.
+// child returns the member of an object with this name, or the element of an array at this index. The value is valid JSON.
 func child(value json.RawMessage, name string) (found json.RawMessage, err error) {
 	in := json.NewDecoder(bytes.NewReader(value))
 	opened, err := in.Token()
@@ -136,7 +136,7 @@ func child(value json.RawMessage, name string) (found json.RawMessage, err error
 	isObject := opened == json.Delim('{')
 	seen := false
 	for i := 0; in.More(); i++ {
-		at := strconv.Itoa(i) // "01" and "-" are no indices (RFC 6901, 4)
+		at := strconv.Itoa(i) // "01" and "-" are not indices (RFC 6901, 4)
 		if isObject {
 			token, err := in.Token()
 			if err != nil {
@@ -153,13 +153,13 @@ func child(value json.RawMessage, name string) (found json.RawMessage, err error
 		}
 		if strings.EqualFold(at, name) { // as encoding/json compares them
 			if seen {
-				return nil, errors.New("an object has the name twice")
+				return nil, errors.New("an object contains the name twice")
 			}
 			seen = true
 		}
 	}
 	if found == nil {
-		return nil, errors.New("there is no such value")
+		return nil, errors.New("the value is missing")
 	}
 	return found, nil
 }

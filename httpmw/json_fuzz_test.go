@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Whatever a client sends, a handler that decodes it finds the value that was locked, and all of the body.
+// For any body that a client sends, the handler can read all of it and decodes the value that was locked.
 func FuzzJSON(f *testing.F) {
 	for _, body := range []string{
 		`{"customer":{"id":"42"}}`, `{"customer":{"id":42.0}}`, `{"customer":{"id":1,"Id":2}}`, `{"Customer":{"id":1},"customer":{"id":2}}`,

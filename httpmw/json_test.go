@@ -47,7 +47,7 @@ func TestAKeyFromAJSONBody(t *testing.T) {
 		{"/a//b", `{"a":{"":{"b":"1"}}}`, "x:1", ""},
 		{"", ` "42" `, "x:42", ""},
 		{"", `42`, "x:42", ""},
-		{"/b/id", `{"a":{"id":1,"id":2},"b":{"id":3}}`, "x:3", ""}, // it is not on the path
+		{"/b/id", `{"a":{"id":1,"id":2},"b":{"id":3}}`, "x:3", ""}, // the duplicate is not on the path
 
 		{"/id", ``, "", "the request has no body"},
 		{"/id", ` `, "", "the body is not a JSON text"},
@@ -58,26 +58,26 @@ func TestAKeyFromAJSONBody(t *testing.T) {
 		{"/id", strings.Repeat("[", 60_000), "", "the body is not a JSON text"},
 		{"/id", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "", "the body is not a JSON text"},
 		{"/id", `id=42`, "", "the body is not a JSON text"},
-		{"/id", `{"ID":"42"}`, "", "there is no such value"},
-		{"/id", `{"a":{"id":"42"}}`, "", "there is no such value"},
-		{"/id", `{}`, "", "there is no such value"},
-		{"/id", `"id"`, "", "there is no such value"},
-		{"/id", `null`, "", "there is no such value"},
-		{"/id/x", `{"id":"42"}`, "", "there is no such value"},
-		{"/1", `["a"]`, "", "there is no such value"},
-		{"/00", `["a"]`, "", "there is no such value"},
-		{"/-", `["a"]`, "", "there is no such value"},
-		{"/id", `["id"]`, "", "there is no such value"},
+		{"/id", `{"ID":"42"}`, "", "the value is missing"},
+		{"/id", `{"a":{"id":"42"}}`, "", "the value is missing"},
+		{"/id", `{}`, "", "the value is missing"},
+		{"/id", `"id"`, "", "the value is missing"},
+		{"/id", `null`, "", "the value is missing"},
+		{"/id/x", `{"id":"42"}`, "", "the value is missing"},
+		{"/1", `["a"]`, "", "the value is missing"},
+		{"/00", `["a"]`, "", "the value is missing"},
+		{"/-", `["a"]`, "", "the value is missing"},
+		{"/id", `["id"]`, "", "the value is missing"},
 		{"/id", `{"id":null}`, "", "the value is null"},
 		{"/id", `{"id":{}}`, "", "the value is an object"},
 		{"", `{"id":"42"}`, "", "the value is an object"},
 		{"/id", `{"id":[42]}`, "", "the value is an array"},
 		{"/id", `{"id":""}`, "", "it is empty"},
-		{"/id", `{"id":"1","id":"2"}`, "", "an object has the name twice"},
-		{"/id", `{"id":"1","i\u0064":"1"}`, "", "an object has the name twice"},
-		{"/id", `{"id":"1","ID":"2"}`, "", "an object has the name twice"},
-		{"/kind", `{"kind":"1","` + "\u212a" + `ind":"2"}`, "", "an object has the name twice"}, // the Kelvin sign
-		{"/a/id", `{"a":{"id":"1"},"a":{"id":"2"}}`, "", "an object has the name twice"},
+		{"/id", `{"id":"1","id":"2"}`, "", "an object contains the name twice"},
+		{"/id", `{"id":"1","i\u0064":"1"}`, "", "an object contains the name twice"},
+		{"/id", `{"id":"1","ID":"2"}`, "", "an object contains the name twice"},
+		{"/kind", `{"kind":"1","` + "\u212a" + `ind":"2"}`, "", "an object contains the name twice"}, // the Kelvin sign
+		{"/a/id", `{"a":{"id":"1"},"a":{"id":"2"}}`, "", "an object contains the name twice"},
 	} {
 		t.Run(tt.pointer+" of "+fmt.Sprintf("%.40s", tt.body), func(t *testing.T) {
 			log := usertest.DefaultLog(t)
@@ -100,7 +100,7 @@ func TestAKeyFromAJSONBody(t *testing.T) {
 	}
 }
 
-// Bodies on the wire: whatever their length, the handler reads all of them.
+// The handler can read all of a body that arrived over the wire, whatever its length.
 func TestABodyThatHasTheKeyIsReadAgain(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 10
@@ -110,7 +110,7 @@ func TestABodyThatHasTheKeyIsReadAgain(t *testing.T) {
 	id := httpmw.JSON("/id")
 	mux := http.NewServeMux()
 	var limited http.Handler
-	// Always free: a client may send its next request before the lock of its last one is.
+	// Always free: a client may send its next request before the lock of its previous one is released.
 	locks := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		return lockmw.NewLocal().Lock(ctx, key, opts...)
 	})
@@ -131,7 +131,7 @@ func TestABodyThatHasTheKeyIsReadAgain(t *testing.T) {
 	mux.Handle("/copied", httpmw.WithLock(lockmw.NewLocal(), func(r *http.Request) (string, error) {
 		return id(r.WithContext(r.Context()))
 	})(echo))
-	mux.Handle("/asked", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // not from the middleware
+	mux.Handle("/asked", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // without the middleware
 		if v, err := id(r); v != "42" || err != nil {
 			t.Errorf("%q, %v", v, err)
 		}
@@ -157,7 +157,7 @@ func TestABodyThatHasTheKeyIsReadAgain(t *testing.T) {
 					text := body(tt.size)
 					var sent io.Reader = strings.NewReader(text)
 					if !known {
-						sent = io.MultiReader(sent) // its length is not in the header
+						sent = io.MultiReader(sent) // without a Content-Length
 					}
 					what := fmt.Sprintf("%s, %d bytes, known: %t", tt.path, tt.size, known)
 					answer := site.Do(t, http.MethodPost, tt.path, sent)
@@ -178,7 +178,7 @@ func TestABodyThatHasTheKeyIsReadAgain(t *testing.T) {
 func TestABodyThatHasTheKeyDoesNotArrive(t *testing.T) {
 	t.Parallel()
 	for name, server := range webtest.Servers {
-		if name == "behind a stranger" { // which cannot set deadlines
+		if name == "behind a stranger" { // it cannot set deadlines
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -190,8 +190,7 @@ func TestABodyThatHasTheKeyDoesNotArrive(t *testing.T) {
 	}
 }
 
-// net/http looks at the type of a body: a client that waits to be asked for it would wait for the end of a request that did
-// not ask.
+// net/http checks the type of a body. If the middleware replaced it, a client that expects a 100 would wait until the request ends.
 func TestARefusalDoesNotAskForABodyThatIsTooLong(t *testing.T) {
 	t.Parallel()
 	site := webtest.NewSite(t, httpmw.WithLock(lockmw.NewLocal(), httpmw.By("x", httpmw.JSON("/id")))(never(t)))
@@ -206,7 +205,7 @@ func TestABodyThatCannotBeReadIsABadRequest(t *testing.T) {
 	wantProblem(t, a, 400, "lock-invalid-key", false)
 }
 
-func TestWhatIsNoPointerPanics(t *testing.T) {
+func TestAnInvalidJSONPointerPanics(t *testing.T) {
 	for _, pointer := range []string{"id", "#/id", "$.id", "/a~", "/a~2", "/~~1", "/\xff"} {
 		usertest.WantPanic(t, fmt.Sprintf("httpmw: JSON(%q): not a JSON pointer", pointer), "", func() { httpmw.JSON(pointer) })
 	}
@@ -224,9 +223,9 @@ func TestARequestWithoutAKeyIsLoggedWithItsPart(t *testing.T) {
 		"JSON":   {httpmw.By("order", one, httpmw.JSON("/customer/id")), []string{"lock=order", "part=2", `JSON(\"/customer/id\"): the request has no body`}},
 		"Header": {httpmw.By("order", httpmw.Header("X-Tenant")), []string{"lock=order", "part=1", "the request has no header X-Tenant"}},
 		"empty":  {httpmw.By("order", one, one, func(*http.Request) (string, error) { return "", nil }), []string{"lock=order", "part=3", "it is empty"}},
-		// Its text may quote the request.
-		"a part of somebody else's": {httpmw.By("order", secret), []string{"lock=order", "part=1", "lockmw: invalid key"}},
-		"a key function":            {httpmw.KeyFunc(secret), []string{"lockmw: invalid key"}},
+		// The text of a foreign error may quote the request.
+		"a foreign part": {httpmw.By("order", secret), []string{"lock=order", "part=1", "lockmw: invalid key"}},
+		"a key function": {httpmw.KeyFunc(secret), []string{"lockmw: invalid key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := usertest.DefaultLog(t)
@@ -243,13 +242,13 @@ func TestARequestWithoutAKeyIsLoggedWithItsPart(t *testing.T) {
 				}
 			}
 			if strings.Contains(log.String(), "secret") || strings.Count(log.String(), "\n") != 1 {
-				t.Errorf("want one line without the words of others: %s", log)
+				t.Errorf("want one line without the text of foreign errors: %s", log)
 			}
 		})
 	}
 }
 
-// A key function that reads the body itself, as before, decides what the handler reads.
+// A key function that reads the body itself decides what the handler reads.
 func TestAKeyFunctionMayReplaceTheBody(t *testing.T) {
 	key := func(r *http.Request) (string, error) {
 		text, err := io.ReadAll(r.Body)
@@ -264,7 +263,7 @@ func TestAKeyFunctionMayReplaceTheBody(t *testing.T) {
 	}
 }
 
-// Other middleware and net/http see the body that was there.
+// Other middleware and net/http see the original body.
 func TestTheRequestKeepsItsBody(t *testing.T) {
 	body := io.NopCloser(strings.NewReader(`{"id":"1"}`))
 	for name, key := range map[string]httpmw.KeyFunc{

@@ -9,31 +9,34 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A KeyFunc says which lock a request needs. It may be any function of this shape; By makes one of
-// parts. If it returns lockmw.ErrNoLock the request is handled without a lock. Any other error refuses
-// the request: with status 400 if it wraps lockmw.ErrInvalidKey, as it should where the request is at
-// fault, 413 for a *http.MaxBytesError, 401 for ErrNoClaim, 503 for lockmw.ErrUnavailable and context.DeadlineExceeded.
-// Others are logged, with status 500. An empty key is a 400.
+// A KeyFunc returns the key of the lock that a request needs. Any function with this signature will do; By builds one from parts.
+// The same key means the same lock everywhere, including tasks and plain functions.
 //
-// The same key means the same lock everywhere, in tasks and plain functions too.
+// If it returns lockmw.ErrNoLock, the request runs without a lock. Any other error refuses the request:
+//
+//   - 400 for lockmw.ErrInvalidKey, which it should wrap if the request is at fault; also for an empty key
+//   - 401 for ErrNoClaim
+//   - 413 for a *http.MaxBytesError
+//   - 503 for lockmw.ErrUnavailable and context.DeadlineExceeded
+//   - 500 for all other errors, which are logged
 type KeyFunc func(*http.Request) (string, error)
 
-// A KeysFunc says which locks a request needs together, in any order. If it returns lockmw.ErrNoLock the
-// request is handled without a lock. If it returns neither keys nor an error the request is refused, as
-// with an empty key.
+// A KeysFunc returns the keys of the locks that a request needs together, in any order. If it returns lockmw.ErrNoLock, the
+// request runs without a lock. If it returns neither keys nor an error, the request is refused with status 400, as with an empty
+// key.
 type KeysFunc func(*http.Request) ([]string, error)
 
-// A Part is a piece of a key, such as an ID. It is not a KeyFunc, because an ID does not say what it
-// is the ID of: By does.
+// A Part returns one part of a key, such as an ID. It is not a KeyFunc, because an ID alone does not name the kind of thing. By
+// adds the kind.
 type Part func(*http.Request) (string, error)
 
-// By makes a KeyFunc from the kind of thing and the parts that identify it:
+// By builds a KeyFunc from the kind of thing and the parts that identify it:
 //
 //	httpmw.By("user", httpmw.URLParam("userID")) // user:42
 //
-// The key is that of lockmw.Key: parts are escaped, so that different parts never make the same key.
-// If a part is empty or fails, the request is refused; an empty part never means one lock shared by all.
-// By panics if kind is empty, or so long that no key fits, and if there is no part or a nil one.
+// The key has the format of lockmw.Key: parts are escaped, so that different parts never make the same key. If a part is empty
+// or fails, the request is refused. An empty part never means one lock for everybody. By panics if kind is empty or too long for
+// any key to fit into 1024 bytes, if there is no part, or if a part is nil.
 func By(kind string, parts ...Part) KeyFunc {
 	pattern := keyed.NewPattern("httpmw", "requests", kind, parts)
 	return func(r *http.Request) (string, error) {
@@ -41,8 +44,8 @@ func By(kind string, parts ...Part) KeyFunc {
 	}
 }
 
-// All makes a KeysFunc of several KeyFuncs. One that returns lockmw.ErrNoLock adds no key; if all of
-// them do, the request needs no lock. All panics without a KeyFunc or with a nil one.
+// All combines several KeyFuncs into a KeysFunc. A KeyFunc that returns lockmw.ErrNoLock adds no key; if all of them do, the
+// request runs without a lock. All panics without a KeyFunc or with a nil one.
 func All(keys ...KeyFunc) KeysFunc {
 	if len(keys) == 0 {
 		panic("httpmw: All: no key functions")
@@ -71,7 +74,8 @@ func All(keys ...KeyFunc) KeysFunc {
 	}
 }
 
-// A partError is why a part refuses a request. Nothing that the client has sent is in it, so that it may be logged.
+// A partError explains why a part of this package refuses a request. It may be logged, because it quotes nothing that the client
+// has sent.
 type partError struct{ error }
 
 func (e *partError) Unwrap() error { return e.error }
@@ -80,7 +84,7 @@ func invalid(format string, args ...any) error {
 	return &partError{fmt.Errorf("%w: %w", lockmw.ErrInvalidKey, fmt.Errorf(format, args...))}
 }
 
-// checked is f, and refuses an empty key: not every Locker does.
+// checked calls f and refuses an empty key, because not every Locker does.
 func (f KeyFunc) checked(r *http.Request) (string, error) {
 	key, err := f(r)
 	if err == nil && key == "" {
@@ -92,7 +96,7 @@ func (f KeyFunc) checked(r *http.Request) (string, error) {
 func (f KeysFunc) checked(r *http.Request) ([]string, error) {
 	keys, err := f(r)
 	if err == nil && len(keys) == 0 {
-		err = fmt.Errorf("%w: there are none", lockmw.ErrInvalidKey)
+		err = fmt.Errorf("%w: no keys", lockmw.ErrInvalidKey)
 	}
 	for _, key := range keys {
 		if err == nil && key == "" {
@@ -102,8 +106,8 @@ func (f KeysFunc) checked(r *http.Request) ([]string, error) {
 	return keys, err
 }
 
-// Const makes a KeyFunc whose key is always the same, that of lockmw.Key(kind, parts...): for a route that
-// handles one request at a time, whoever sends it. It panics if the key is empty, or longer than 1024 bytes.
+// Const builds a KeyFunc for a route that handles one request at a time, whichever client sends it. The key is always
+// lockmw.Key(kind, parts...). Const panics if the key is empty or longer than 1024 bytes.
 func Const(kind string, parts ...string) KeyFunc {
 	key := keyed.Const("httpmw", kind, parts)
 	return func(*http.Request) (string, error) { return key, nil }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// labelOf returns the label that others see of a request with an id.
+// labelOf returns the label that other callers see for a request with this ID.
 func labelOf(t *testing.T, id string, before []func(http.Handler) http.Handler, opts ...httpmw.Option) (label string) {
 	t.Helper()
 	local := lockmw.NewLocal()
@@ -51,7 +51,7 @@ func TestTheLabelIsTheIDOfTheRequest(t *testing.T) {
 		want   string
 	}{
 		{"req-7", withID, nil, "req-7"},
-		{"req-7", nil, nil, ""}, // a header alone says nothing
+		{"req-7", nil, nil, ""}, // the header alone has no effect
 		{"a b\u00e9" + strings.Repeat("x", 200), withID, nil, "a_b__" + strings.Repeat("x", 95)},
 		{"req-7", withID, []httpmw.Option{lockmw.WithLabel("route")}, "route"},
 	} {

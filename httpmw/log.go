@@ -17,22 +17,22 @@ func (c *config) logError(r *http.Request, err error) {
 	c.log(r, slog.LevelError, "httpmw: a request failed because of its lock", err)
 }
 
-// logUnavailable records a refusal that clients have not caused: of each kind one in a while, as all requests may
-// be refused while Redis is away.
+// logUnavailable records a refusal that clients have not caused. Lines of each kind are rate-limited, as every request may be
+// refused while Redis is unreachable.
 func (c *config) logUnavailable(r *http.Request, err error) {
 	if missed, ok := c.unavailable.Allow(loglimit.KindOf(err)); ok {
 		c.log(r, slog.LevelWarn, "httpmw: a request was refused because its lock is unavailable", err, "suppressed", missed)
 	}
 }
 
-// logLoss records a loss that the response does not show: it is the handler's own.
+// logLoss records a loss that the response does not show, because the handler has sent its own.
 func (c *config) logLoss(r *http.Request, err error) {
 	c.log(r, slog.LevelWarn, "httpmw: the lock was lost while the request was handled", err)
 }
 
-// logKey records why a request has no key, for whoever has chosen the parts: for each number of a part one line in a while,
-// as clients may send many such requests. An error's text is shown only if it is of a part of this package: others may quote
-// the request.
+// logKey records why a request has no key, for the developer who chose the parts. Lines for each part are rate-limited, as
+// clients may send many such requests. The text of an error is logged only if it comes from a part of this package: other texts
+// may quote the request.
 func (c *config) logKey(r *http.Request, err error) {
 	e, ok := errors.AsType[*lockmw.Error](err)
 	if !ok || e.Op != opKey {
@@ -45,7 +45,7 @@ func (c *config) logKey(r *http.Request, err error) {
 		shown = keyed.ErrEmpty
 	}
 	var more []any
-	number, key := 0, "" // of which only the kind is shown
+	number, key := 0, "" // only the kind of the key is logged
 	if part, ok := errors.AsType[*keyed.PartError](err); ok {
 		number, key = part.Number, keyed.Join(part.Kind, "?")
 		more = []any{"part", number}
@@ -56,8 +56,7 @@ func (c *config) logKey(r *http.Request, err error) {
 	}
 }
 
-// log writes a line without the key, which may be personal data; its kind is shown, and the label, such as the request's
-// id.
+// log writes a line with the kind and the label, such as the request ID, but without the key, which may be personal data.
 func (c *config) log(r *http.Request, level slog.Level, text string, err error, more ...any) {
 	name := c.name
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {

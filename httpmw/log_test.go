@@ -16,9 +16,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-func TestALossThatTheClientIsNotToldOfIsLogged(t *testing.T) {
+func TestALossThatTheResponseDoesNotShowIsLogged(t *testing.T) {
 	for name, answer := range map[string]func(http.ResponseWriter, func()){
-		"after the beginning":     func(w http.ResponseWriter, lose func()) { w.WriteHeader(http.StatusOK); lose() },
+		"the response has begun":  func(w http.ResponseWriter, lose func()) { w.WriteHeader(http.StatusOK); lose() },
 		"the handler's own error": func(w http.ResponseWriter, lose func()) { lose(); w.WriteHeader(http.StatusTeapot) },
 		"a panic":                 func(_ http.ResponseWriter, lose func()) { lose(); panic(http.ErrAbortHandler) },
 	} {
@@ -45,7 +45,7 @@ func TestALossThatTheClientIsNotToldOfIsLogged(t *testing.T) {
 	}
 }
 
-func TestNoLossNothingLogged(t *testing.T) {
+func TestARequestWithoutALossLogsNothing(t *testing.T) {
 	log := usertest.DefaultLog(t)
 	post(httpmw.WithLock(lockmw.NewLocal(), user42)(ok), "/")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -59,7 +59,7 @@ func TestNoLossNothingLogged(t *testing.T) {
 func TestAFailedRequestIsLoggedWithItsRoute(t *testing.T) {
 	log := usertest.DefaultLog(t)
 	local := lockmw.NewLocal()
-	mux := http.NewServeMux() // inside of the lock: the pattern is found with a copy of the request
+	mux := http.NewServeMux() // inside the lock: it sets the pattern in a copy of the request
 	mux.HandleFunc("POST /orders/{id}", func(_ http.ResponseWriter, r *http.Request) { lose(local, r) })
 	post(httpmw.WithLock(local, user42, lockmw.WithName("orders"))(mux), "/orders/7")
 	for _, want := range []string{"level=ERROR", "method=POST", `route="POST /orders/{id}"`, "lock=orders", "its lease ran out"} {
@@ -85,7 +85,7 @@ func TestARequestThatIsRefusedBecauseOfRedisIsLoggedWithItsRoute(t *testing.T) {
 	}
 }
 
-// The lines of a request are found by its id.
+// The log lines of a request carry its ID.
 func TestTheLinesOfARequestHaveItsLabel(t *testing.T) {
 	local := lockmw.NewLocal()
 	denied := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {

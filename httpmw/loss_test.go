@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// lose has the holder lose the lock of user42, and returns when it has noticed.
+// lose expires the lock of user42, and returns when the context of its holder has ended.
 func lose(local *lockmw.Local, r *http.Request) {
 	local.Expire("user:42")
 	<-r.Context().Done()
@@ -36,7 +36,7 @@ func TestALossAfterTheDeadlineIsALoss(t *testing.T) {
 	}
 }
 
-// The outer lock was taken by a middleware that knows nothing of responses.
+// The outer lock was taken by middleware that does not withhold responses.
 func TestASuccessDoesNotGetThroughAfterTheLossOfAnOuterLock(t *testing.T) {
 	usertest.DefaultLog(t)
 	for name, answer := range map[string]http.Handler{"a status": ok, "nothing": quiet} {
@@ -76,7 +76,7 @@ func TestAClosedClientFailsAResponseThatHasNotBegun(t *testing.T) {
 	}
 }
 
-func TestTheHeaderOfTheResponseThatIsNotSentIsRemoved(t *testing.T) {
+func TestHeadersOfAWithheldResponseAreRemoved(t *testing.T) {
 	usertest.DefaultLog(t)
 	local := lockmw.NewLocal()
 	locked := httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -51,7 +51,7 @@ func TestMistakesPanicWhereTheMiddlewareIsMounted(t *testing.T) {
 		{"a nameless Header", func() { httpmw.Header("") }, "Header"},
 		{"a URLParam with braces", func() { httpmw.URLParam("{userID}") }, "URLParam"},
 		{"a PathValue with braces", func() { httpmw.PathValue("{userID}") }, "PathValue"},
-		{"a URLParam with a pattern", func() { httpmw.URLParam("id:[0-9]+") }, "of {id:[0-9]+} it is id"},
+		{"a URLParam with a pattern", func() { httpmw.URLParam("id:[0-9]+") }, "such as id for {id:[0-9]+}"},
 		{"a PathValue with a pattern", func() { httpmw.PathValue("id:[0-9]+") }, "PathValue"},
 		{"a URLParam with a path", func() { httpmw.URLParam("users/id") }, "URLParam"},
 		{"By with a kind that no key has room for", func() { httpmw.By(strings.Repeat("k", 1023), httpmw.Header("A")) }, "1024 bytes"},

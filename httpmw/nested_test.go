@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// whenWaiting calls f when the first request waits.
+// whenWaiting calls f when the first request starts to wait.
 func whenWaiting(f func()) lockmw.Option {
 	return lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { go f() },
@@ -83,10 +83,10 @@ func TestALockThatComesTooLateIsReleased(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    func(cancel context.CancelCauseFunc, local *lockmw.Local)
 		status int
-		typ    string // of the problem, if there is one
+		typ    string // of the problem; "": no body
 	}{
 		"the client has gone":    {func(cancel context.CancelCauseFunc, _ *lockmw.Local) { cancel(nil) }, 499, ""},
-		"the server shuts down":  {func(cancel context.CancelCauseFunc, _ *lockmw.Local) { cancel(errors.New("over")) }, 503, "lock-unavailable"},
+		"the server shuts down":  {func(cancel context.CancelCauseFunc, _ *lockmw.Local) { cancel(errors.New("shutting down")) }, 503, "lock-unavailable"},
 		"the lock is lost again": {func(_ context.CancelCauseFunc, l *lockmw.Local) { l.Expire("user:42") }, 500, "lock-lost"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An Option is any lockmw.Option, or one of this package.
+// An Option configures a middleware. It is any lockmw.Option, or one of this package.
 type Option interface{ option.HTTP }
 
 type httpOption struct {
@@ -22,20 +22,20 @@ type httpOption struct {
 }
 
 type config struct {
-	locker      any // whose Logger is used
+	locker      any // logs go to its Logger
 	lock        []lockmw.Option
 	methods     []string                                        // nil: all
 	onError     func(http.ResponseWriter, *http.Request, error) // nil: WriteError
-	name        string                                          // of the lock, in logs; "": its key's kind
-	unavailable loglimit.Limit                                  // of the lines about it
-	invalid     loglimit.Limit                                  // of the lines about keys that cannot be made
-	longestWait time.Duration                                   // 0: the Locker has been given a limit
-	waits       bool                                            // for a busy lock, as far as that is known
+	name        string                                          // of the lock, in logs; "": the kind of its key
+	unavailable loglimit.Limit                                  // of lines about unavailable locks
+	invalid     loglimit.Limit                                  // of lines about invalid keys
+	longestWait time.Duration                                   // 0: the wait has a limit already
+	waits       bool                                            // for a busy lock, as far as is known
 }
 
-// WithMethods locks only requests with these methods; others are handled without a lock. Default:
-// all are locked. Methods are compared exactly. One that is not in upper case is refused, as are an
-// invalid one and an empty list: each would mean that nothing is locked.
+// WithMethods locks only requests with these methods; others run without a lock. The default locks all methods. Methods are
+// compared exactly. The middleware panics if a method is invalid or not in upper case, or if the list is empty: each would lock
+// no request.
 func WithMethods(methods ...string) Option {
 	methods = slices.Clone(methods)
 	return httpOption{apply: func(c *config) error {
@@ -55,12 +55,18 @@ func WithMethods(methods ...string) Option {
 	}}
 }
 
-// WithErrorHandler replaces WriteError: h answers a request that is not handled because of its lock. The
-// error wraps one of lockmw's, or ErrNoClaim or ErrWiring; an error of the key function comes as a
-// *lockmw.Error with Op "key". h may call WriteError for other errors. If h sends neither a status nor a
-// body, WriteError answers: a refusal is never an empty 200. h finds Cache-Control: no-store, which it may change, and no
-// header that describes the intended response or lets a cache store it. h is not called if the request was cancelled
-// without a cause, for example because the client has gone, nor if the response has begun.
+// WithErrorHandler replaces WriteError, the default: h answers a request that is refused because of its lock, or whose lock was
+// lost before the handler began to answer.
+//
+// The error wraps one of lockmw's errors, ErrNoClaim or ErrWiring. An error of the key function arrives as a *lockmw.Error with Op
+// "key". h may call WriteError for errors that it does not handle. If h sends neither a status nor a body, WriteError answers, so
+// that a refusal is never an empty 200.
+//
+// Before h is called, headers that describe the intended response or let a cache store it are removed, and Cache-Control is set
+// to no-store. h may set them again.
+//
+// h is not called if the request was cancelled without a cause, for example because the client has disconnected, nor if the
+// response has begun.
 func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option {
 	return httpOption{apply: func(c *config) error {
 		if h == nil {
@@ -71,8 +77,8 @@ func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option 
 	}}
 }
 
-// newConfig adds up the options of a middleware. It panics if that cannot work, so that a mistake is
-// found at start and not at the first request.
+// newConfig applies the options of a middleware. It panics if they are invalid, so that a mistake shows at start and not at the
+// first request.
 func newConfig(name string, locker lockmw.Locker, noKey bool, opts []Option) *config {
 	option.NotNil(locker, "httpmw: "+name+": the Locker is nil")
 	if noKey {
@@ -110,11 +116,11 @@ func newConfig(name string, locker lockmw.Locker, noKey bool, opts []Option) *co
 	return c
 }
 
-// limitWait finds out whether requests wait, and limits that. given is what the options say, or Forever.
+// limitWait finds out whether requests wait, and limits a wait without a limit. given is the wait of the options, or Forever.
 func (c *config) limitWait(given time.Duration) {
 	l, _ := c.locker.(lockmw.Locker)
 	policy, known := kinds.PolicyOf(l, c.lock...)
-	if !known { // its default may be to wait
+	if !known { // a foreign Locker may wait by default
 		policy, _ = lockmw.NewPolicy(c.lock...)
 	}
 	c.waits = policy.Wait > 0

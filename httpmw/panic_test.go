@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// panicLog is chi's log as Recoverer knows it.
+// panicLog is a log entry of chi that receives the panics that Recoverer logs.
 type panicLog struct{ values chan any }
 
 func (l panicLog) NewLogEntry(*http.Request) middleware.LogEntry { return l }
@@ -31,7 +31,7 @@ func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 			local := lockmw.NewLocal()
 			panics := make(chan any, 10)
 			bug := errors.New("a bug")
-			free := func(h http.Handler) http.Handler { // when the panic comes to Recoverer
+			free := func(h http.Handler) http.Handler { // checks that the lock is free when the panic reaches Recoverer
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					defer func() {
 						if !usertest.IsFree(local, "user:secret-42") {
@@ -51,7 +51,7 @@ func TestAPanicPassesTheLockOnItsWayToRecoverer(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			})
 			r.Get("/abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-			r.Get("/nil", func(http.ResponseWriter, *http.Request) { panic(nil) }) //nolint:govet // what the test is about
+			r.Get("/nil", func(http.ResponseWriter, *http.Request) { panic(nil) }) //nolint:govet // under test
 			site := webtest.NewSite(t, r, edit)
 
 			if a := site.Get(t, "/bug"); a.Status != http.StatusInternalServerError || a.Body != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A request as it comes over the wire, whatever it is, is handled under the key that it means or is
-// refused with a problem: no panic, and no key that other requests share by mistake.
+// Any request that arrives over the wire is handled under the right key or refused with a problem. It causes no panic, and no key
+// that other requests share by mistake.
 func FuzzRequest(f *testing.F) {
 	for _, target := range []string{
 		"/items/42/x", "/items/%34%32/x", "/items/a%2Fb/x", "/items/%2541/x", "/items/100%25/x", "/items/a:b/x", "/items/%3A%3a/x", "/items//x",
@@ -52,17 +52,17 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// Nothing of the request is in these.
+// These answers contain no part of the request.
 const (
 	answerBusy       = `{"type":"lock-busy","title":"Busy","status":409,"detail":"Another request for the same thing is being handled.","retry_after_ms":1000}` + "\n"
-	answerInvalidKey = `{"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"What the request says it is about is missing or not valid."}` + "\n"
+	answerInvalidKey = `{"type":"lock-invalid-key","title":"Bad request","status":400,"detail":"The part of the request that identifies its subject is missing or not valid."}` + "\n"
 )
 
 // An itemRoute mounts middleware where a request's path is a parameter.
 type itemRoute struct {
 	id     httpmw.Part
 	mount  func(mw func(http.Handler) http.Handler) http.Handler
-	values func(u *url.URL) (id string, ok bool) // what the request means, if it gets there
+	values func(u *url.URL) (id string, ok bool) // the item of the request, if it reaches the route
 }
 
 var itemRoutes = map[string]itemRoute{
@@ -89,14 +89,14 @@ var itemRoutes = map[string]itemRoute{
 	}, segment},
 }
 
-// segment is the decoded segment of an escaped path that stands for the item.
+// segment returns the decoded path segment that names the item.
 func segment(u *url.URL) (string, bool) {
 	raw, found := between(u.EscapedPath())
 	id, err := url.PathUnescape(raw)
 	return id, found && err == nil
 }
 
-// stripped is segment, but of the decoded path if StripSlashes has rewritten it.
+// stripped is segment, but for the decoded path if StripSlashes has rewritten the path.
 func stripped(u *url.URL) (string, bool) {
 	if path, ok := strings.CutSuffix(u.Path, "/"); ok {
 		return between(path)
@@ -114,7 +114,7 @@ func handleItem(t *testing.T, name string, route itemRoute, read func() *http.Re
 	t.Helper()
 	r := read()
 	if r.RequestURI == "*" && name == "ServeMux" {
-		return // refused before it comes to a handler
+		return // refused before it reaches a handler
 	}
 	var keys []string
 	l := lockmw.NewLocal()

@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A path may be made such that what is of the decoded path looks as if it were of the escaped one.
+// A client may build a path whose decoded segments look like escaped ones.
 func TestParametersOfAHostilePathShareNoLock(t *testing.T) {
 	const refused = ""
 	for how, mount := range map[string]func(r chi.Router, mw func(http.Handler) http.Handler){
@@ -68,7 +68,7 @@ func TestParametersOfAHostilePathShareNoLock(t *testing.T) {
 	}
 }
 
-// CleanPath has chi route on what is neither the escaped path nor the decoded one.
+// With CleanPath, chi routes on a path that is neither the escaped one nor the decoded one.
 func TestAHostilePathThatIsCleanedIsRefused(t *testing.T) {
 	var keys []string
 	r := chi.NewRouter()

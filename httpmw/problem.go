@@ -11,11 +11,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// opKey is the Op of an error that came from the key function.
+// opKey is the Op of an error of the key function.
 const opKey = "key"
 
-// A problem is the body of an error response (RFC 9457). Its texts are constants: neither the key nor
-// an error's text may reach a client.
+// A problem is the body of an error response (RFC 9457). Its texts are constants, so that neither the key nor the text of an
+// error reaches a client.
 type problem struct {
 	Type         string `json:"type"`
 	Title        string `json:"title"`
@@ -29,14 +29,14 @@ var (
 	problemTimeout     = problem{"lock-timeout", "Still busy", http.StatusServiceUnavailable, "Other requests for the same thing did not finish in time.", 0}
 	problemWaiters     = problem{"lock-too-many-waiters", "Too many requests are waiting", http.StatusServiceUnavailable, "Too many requests for the same thing are waiting.", 0}
 	problemUnavailable = problem{"lock-unavailable", "Temporarily unavailable", http.StatusServiceUnavailable, "The request cannot be coordinated with others at the moment.", 0}
-	problemLost        = problem{"lock-lost", "Lock lost", http.StatusInternalServerError, "The request lost its lock before it was done; it may have been handled in part.", 0}
-	problemKey         = problem{"lock-invalid-key", "Bad request", http.StatusBadRequest, "What the request says it is about is missing or not valid.", 0}
-	problemTooLarge    = problem{"lock-body-too-large", "Content too large", http.StatusRequestEntityTooLarge, "The request is too long to find out what it is about.", 0}
-	problemClaim       = problem{"lock-no-claim", "Unauthorized", http.StatusUnauthorized, "The request does not say who it is from.", 0}
-	problemInternal    = problem{"about:blank", "Internal server error", http.StatusInternalServerError, "The server made a mistake.", 0}
+	problemLost        = problem{"lock-lost", "Lock lost", http.StatusInternalServerError, "The request lost its lock before it was finished; it may have been handled in part.", 0}
+	problemKey         = problem{"lock-invalid-key", "Bad request", http.StatusBadRequest, "The part of the request that identifies its subject is missing or not valid.", 0}
+	problemTooLarge    = problem{"lock-body-too-large", "Content too large", http.StatusRequestEntityTooLarge, "The request body is too long.", 0}
+	problemClaim       = problem{"lock-no-claim", "Unauthorized", http.StatusUnauthorized, "The request is not authenticated.", 0}
+	problemInternal    = problem{"about:blank", "Internal server error", http.StatusInternalServerError, "The server failed to handle the request.", 0}
 )
 
-// problemOf finds what err means to a client.
+// problemOf returns the problem that err is for a client.
 func problemOf(err error) problem {
 	e, _ := errors.AsType[*lockmw.Error](err)
 	switch {
@@ -55,7 +55,7 @@ func problemOf(err error) problem {
 	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrClosed):
 		return problemUnavailable.withRetryAfter(e)
 	case errors.Is(err, context.DeadlineExceeded):
-		if e != nil && e.Op == opKey || errors.Is(err, lockmw.ErrNotRequested) { // no other request was in the way
+		if e != nil && e.Op == opKey || errors.Is(err, lockmw.ErrNotRequested) { // not blocked by another request
 			return problemUnavailable.withRetryAfter(e)
 		}
 		return problemTimeout.about(e).withRetryAfter(e)
@@ -67,10 +67,10 @@ func problemOf(err error) problem {
 	return problemInternal
 }
 
-// detailLingers is the truth while a minimum hold keeps the key taken: no request is being handled.
+// detailLingers is for a key that only a minimum hold keeps taken: no request is being handled.
 const detailLingers = "A request for the same thing was handled a moment ago."
 
-// about returns p with the words that are true of the holders in the way; e may be nil.
+// about returns p with the detail that fits the current holders; e may be nil.
 func (p problem) about(e *lockmw.Error) problem {
 	if e != nil && len(e.Holders) > 0 && !slices.ContainsFunc(e.Holders, func(h lockmw.Holder) bool { return !h.Lingers }) {
 		p.Detail = detailLingers
@@ -78,20 +78,19 @@ func (p problem) about(e *lockmw.Error) problem {
 	return p
 }
 
-// WriteError answers a request that was not handled because of its lock. It is the default error
-// handler; docs/http.md lists the statuses. The body is application/problem+json, without the
-// key and without err's text. An error that is not of lockmw or this package is a 500. WriteError logs
-// nothing: the middleware logs every 500, and what makes a lock unavailable, before it calls an error
-// handler.
+// WriteError writes the response to a request that was refused because of its lock. It is the default error handler;
+// docs/http.md lists the statuses. The body is application/problem+json, without the key and without the text of err. An error
+// that comes neither from lockmw nor from this package is a 500. WriteError does not log: the middleware logs every 500, and the
+// reason for every unavailable lock, before it calls an error handler.
 //
-// No cache stores the answer. WriteError removes headers that earlier middleware has set for the intended response, such as
-// ETag, Expires and CDN-Cache-Control.
+// No cache stores the response: it has Cache-Control: no-store. WriteError removes headers that earlier middleware has set for the
+// intended response, such as ETag, Expires and CDN-Cache-Control.
 //
-// 401 has WWW-Authenticate: Bearer, unless the response has that header already.
+// 401 carries WWW-Authenticate: Bearer, unless the response has that header already.
 //
-// 409 and 503 have a Retry-After header in whole seconds. It is 1, unless the lock is known to be taken for longer,
-// by a minimum hold or a fixed lease: then it says for how long, rounded up, but no more than 5 minutes. Up to a
-// tenth is added at random, so that not all clients come back at the same instant.
+// 409 and 503 carry Retry-After, in whole seconds. It is normally 1. If a minimum hold or a fixed lease is known to keep the lock
+// for longer, it is that time, rounded up, but at most 5 minutes. Up to a tenth is added at random, so that clients do not all
+// retry together.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	p := problemOf(err)
 	h := w.Header()
@@ -105,6 +104,6 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 		h.Set("Retry-After", after)
 	}
 	w.WriteHeader(p.Status)
-	// The only error is that the client has gone.
+	// It fails only if the client has disconnected.
 	_ = json.NewEncoder(w).Encode(p)
 }

@@ -19,7 +19,7 @@ import (
 
 const secret = "user:secret-42"
 
-func TestStatusesOfWhatCanGoWrong(t *testing.T) {
+func TestStatusesOfErrors(t *testing.T) {
 	refused := func(err error) error { return &lockmw.Error{Op: "lock", Key: secret, Err: err} }
 	waited := func(err error) error {
 		return &lockmw.Error{Op: "lock", Key: secret, Waited: time.Second, RetryAfter: 1200 * time.Millisecond, Err: err}
@@ -31,7 +31,7 @@ func TestStatusesOfWhatCanGoWrong(t *testing.T) {
 		typ        string
 		retryAfter string
 		ms         int64
-		logged     string // its level
+		logged     string // level of the log line
 	}{
 		{name: "busy", err: refused(lockmw.ErrBusy), status: 409, typ: "lock-busy", retryAfter: "1", ms: 1000},
 		{name: "a bare sentinel", err: lockmw.ErrBusy, status: 409, typ: "lock-busy", retryAfter: "1", ms: 1000},
@@ -73,7 +73,7 @@ func TestStatusesOfWhatCanGoWrong(t *testing.T) {
 	}
 }
 
-func TestStatusesOfKeysThatCannotBeMade(t *testing.T) {
+func TestStatusesOfKeyErrors(t *testing.T) {
 	text := func(s string, err error) httpmw.Part {
 		return func(*http.Request) (string, error) { return s, err }
 	}
@@ -167,7 +167,7 @@ func TestRetryAfterIsRoundedUpCappedAndSpread(t *testing.T) {
 	}
 }
 
-func TestAClientIsToldWhenAMinimumHoldEnds(t *testing.T) {
+func TestRetryAfterIsTheEndOfAMinimumHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		local := lockmw.NewLocal()
 		if rec := post(httpmw.WithLock(local, user42, lockmw.WithMinHold(time.Minute))(ok), "/"); rec.Code != http.StatusCreated {
@@ -184,13 +184,13 @@ func TestAClientIsToldWhenAMinimumHoldEnds(t *testing.T) {
 			p := readProblem(t, post(httpmw.WithLock(local, user42, lockmw.WithWait(again.wait))(never(t)), "/"))
 			after := time.Duration(p.RetryAfterMS) * time.Millisecond
 			if p.Type != again.typ || after < again.rest || after > again.rest*11/10 || !strings.Contains(p.Detail, "was handled a moment ago") {
-				t.Errorf("got %+v, want %s, %v and a detail that is true", p, again.typ, again.rest)
+				t.Errorf("got %+v, want %s, %v and the detail of a minimum hold", p, again.typ, again.rest)
 			}
 		}
 	})
 }
 
-func TestAClientIsToldWhenAFixedLeaseEnds(t *testing.T) {
+func TestRetryAfterIsTheEndOfAFixedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		local := lockmw.NewLocal()
 		if _, _, err := local.Lock(t.Context(), "user:42", lockmw.WithFixedLease(time.Minute)); err != nil {
@@ -203,7 +203,7 @@ func TestAClientIsToldWhenAFixedLeaseEnds(t *testing.T) {
 	})
 }
 
-func TestAnUnauthorizedRequestIsToldHowToAuthenticate(t *testing.T) {
+func TestAnUnauthorizedResponseCarriesAChallenge(t *testing.T) {
 	h := httpmw.WithLock(lockmw.NewLocal(), httpmw.By("user", httpmw.Claim(func(context.Context) (string, bool) { return "", false })))(never(t))
 	if got := post(h, "/").Header().Values("WWW-Authenticate"); len(got) != 1 || got[0] != "Bearer" {
 		t.Errorf("WWW-Authenticate: %q", got)

@@ -10,19 +10,19 @@ import (
 	"github.com/lockmw/go/internal/slowclient"
 )
 
-// smallBody is the longest body that is read before a request waits for its lock, and in which JSON looks for its value.
+// smallBody is the longest body that is read before a request waits for its lock, and the longest that JSON accepts.
 const smallBody = 64 << 10
 
-// A body is that of a request that comes to its lock. The part that is read ahead of the handler is replayed to the handler.
+// A body reads the body of a request ahead of the handler, and replays to the handler what it has read.
 type body struct {
 	io.ReadCloser
-	w     http.ResponseWriter // of the request; nil: a read cannot be ended
+	w     http.ResponseWriter // of the request; nil: a read cannot be interrupted
 	began time.Time
-	rest  []byte // was read ahead, and has not been replayed
-	err   error  // after rest; nil: what follows has not been read
+	rest  []byte // read ahead and not yet replayed
+	err   error  // follows rest; nil: the body has not been read to its end
 }
 
-// newBody returns the body of a request that began at that time and is answered by w, to read ahead; nil if there is none.
+// newBody wraps the body of a request, so that it can be read ahead; nil if the request has no body.
 func newBody(of io.ReadCloser, w http.ResponseWriter, began time.Time) *body {
 	if b, ok := of.(*body); ok {
 		return b
@@ -43,7 +43,7 @@ func (g *guard[K]) keyOf(w http.ResponseWriter, r *http.Request, began time.Time
 	}
 	r.Body = b
 	defer func() {
-		if r.Body == b { // net/http looks at the type of its own, after a panic too
+		if r.Body == b { // net/http checks the type of its own body, also after a panic
 			r.Body = arrived
 		}
 	}()
@@ -54,8 +54,8 @@ func (g *guard[K]) keyOf(w http.ResponseWriter, r *http.Request, began time.Time
 	return key, r.Body, err
 }
 
-// readAhead returns the body of a request that may wait, having read it if it is small. For two reasons: net/http notices
-// that a client of HTTP/1 has gone only when it has read the body, and a slow client should not keep the lock.
+// readAhead returns the body of a request that may wait, and reads it first if it is small. There are two reasons: net/http
+// notices a disconnect of an HTTP/1 client only after the body has been read, and a slow client should not keep the lock.
 func (c *config) readAhead(w http.ResponseWriter, r *http.Request, of io.ReadCloser, began time.Time) io.ReadCloser {
 	if !c.waits || r.ContentLength <= 0 || r.ContentLength > smallBody {
 		return of
@@ -64,12 +64,12 @@ func (c *config) readAhead(w http.ResponseWriter, r *http.Request, of io.ReadClo
 	if b == nil {
 		return of
 	}
-	b.ahead(r.Context(), r.ContentLength, int(r.ContentLength)) // other middleware may have replaced it by a longer one
+	b.ahead(r.Context(), r.ContentLength, int(r.ContentLength)) // other middleware may have replaced the body by a longer one
 	return b
 }
 
-// ahead reads until the body ends, or more than limit bytes are there. It takes no longer than longestWait and ctx: if that
-// ends first, the body is of no use, nor is the lock. The length is that in the request's header, -1 if it is unknown.
+// ahead reads until the body ends or more than limit bytes have arrived. It stops after longestWait and when ctx ends, because
+// neither the body nor the lock is of use then. length is the request's Content-Length, -1 if it is unknown.
 func (b *body) ahead(ctx context.Context, length int64, limit int) {
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
@@ -100,7 +100,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// isRead reports whether nothing of a body has to come from the client any more.
+// isRead reports whether the client has sent all of a body.
 func isRead(r io.ReadCloser) bool {
 	b, ok := r.(*body)
 	return ok && b.err != nil

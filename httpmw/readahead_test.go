@@ -19,7 +19,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// whenContended has the Local send to waits when a call waits.
+// whenContended returns a Local that sends to waits when a call starts to wait.
 func whenContended(waits chan struct{}) *lockmw.Local {
 	return lockmw.NewLocal(lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { waits <- struct{}{} },
@@ -85,7 +85,7 @@ func dial(t *testing.T, site *webtest.Site, text string) net.Conn {
 	return conn
 }
 
-// A slow client has the lock only when its body has arrived, if that is small.
+// A slow client gets the lock only after its small body has arrived.
 func TestWhileASmallBodyArrivesTheLockIsFree(t *testing.T) {
 	t.Parallel()
 	for protocol, edit := range webtest.Protocols {
@@ -145,7 +145,7 @@ func TestAHandlerReadsAllOfTheBodyThatWasReadAhead(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/", locked)
 	mux.Handle("/limited", http.MaxBytesHandler(locked, 100))
-	mux.Handle("/doubled", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // as a middleware that unpacks
+	mux.Handle("/doubled", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // like a middleware that decompresses
 		r.Body = io.NopCloser(io.MultiReader(r.Body, strings.NewReader(strings.Repeat("y", 70_000))))
 		locked.ServeHTTP(w, r)
 	}))
@@ -192,7 +192,7 @@ func TestARouteThatDoesNotWaitRefusesBeforeTheBodyArrives(t *testing.T) {
 	}
 }
 
-// Also by the Locker's own default.
+// The wait may also be the Locker's own default.
 func TestARequestDoesNotOutliveItsDeadlineForASmallBody(t *testing.T) {
 	t.Parallel()
 	for name, server := range webtest.Servers {
@@ -222,7 +222,7 @@ func TestARequestDoesNotOutliveItsDeadlineForASmallBody(t *testing.T) {
 	}
 }
 
-// BenchmarkAPost has a small body, which the handler reads.
+// BenchmarkAPost sends a small body, which the handler reads.
 func BenchmarkAPost(b *testing.B) {
 	for name, opts := range map[string][]httpmw.Option{"tries": nil, "waits": {lockmw.WithWait(time.Second)}} {
 		b.Run(name, func(b *testing.B) {

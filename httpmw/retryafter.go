@@ -8,12 +8,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// latestRetry is the longest time after which a client is told to try again. It is for locks that are known to
-// stay taken: their holders may still release them before.
+// latestRetry limits the time of a Retry-After, because the holder of a lock may release it before its known end.
 const latestRetry = 5 * time.Minute
 
-// retryAfter returns in which time another try may be worthwhile: what the lock knows, or a second. What is more
-// than a second gets up to a tenth longer at random, because many clients may wait for the same instant.
+// retryAfter returns the time after which another try may succeed: the time from e, or a second. A time of more than a second is
+// extended by up to a tenth at random, because many clients may wait for the same instant.
 func retryAfter(e *lockmw.Error) time.Duration {
 	after := time.Second
 	if e != nil && e.RetryAfter > 0 {
@@ -25,14 +24,13 @@ func retryAfter(e *lockmw.Error) time.Duration {
 	return after
 }
 
-// withRetryAfter returns p for a client that may send its request again; e may be nil.
+// withRetryAfter returns p with the time for another try; e may be nil.
 func (p problem) withRetryAfter(e *lockmw.Error) problem {
 	p.RetryAfterMS = roundUp(int64(retryAfter(e)), int64(time.Millisecond))
 	return p
 }
 
-// retryAfterHeader returns the value of the header Retry-After, in whole seconds, at least 1; "" if p
-// has none.
+// retryAfterHeader returns the value of Retry-After in whole seconds, at least 1; "" if the client should not retry.
 func (p problem) retryAfterHeader() string {
 	if p.RetryAfterMS == 0 {
 		return ""
@@ -40,7 +38,7 @@ func (p problem) retryAfterHeader() string {
 	return strconv.FormatInt(roundUp(p.RetryAfterMS, 1000), 10)
 }
 
-// roundUp returns n, which is not negative, in whole units.
+// roundUp returns n in units, rounded up. n is not negative.
 func roundUp(n, unit int64) int64 {
 	if n%unit == 0 {
 		return n / unit

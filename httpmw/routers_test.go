@@ -141,7 +141,7 @@ func TestTheMiddlewareFitsIntoEveryRouter(t *testing.T) {
 
 func TestAllSpellingsOfAParameterMeanOneLock(t *testing.T) {
 	for name, router := range routers {
-		if strings.Contains(name, "regular expression") { // which they do not match
+		if strings.Contains(name, "regular expression") { // the spellings do not match it
 			continue
 		}
 		for spelling, want := range map[string]string{

@@ -16,13 +16,13 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// The holder is another request. The hint that a call may wait for itself cannot be true.
-func TestARequestThatWaitsForAnotherIsNotTakenForOneThatWaitsForItself(t *testing.T) {
+// The holder is another request, so the hint that a call may wait for itself would be wrong.
+func TestAWaitForAnotherRequestIsNotReportedAsASelfWait(t *testing.T) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		var log usertest.Output
 		c := usertest.Client(t, s, lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		h := httpmw.WithLock(c, httpmw.Const("user", "7"), lockmw.WithWait(2*time.Second))(
-			http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(3 * time.Second) })) // of the bubble's time
+			http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(3 * time.Second) })) // of the bubble's clock
 		var requests sync.WaitGroup
 		bodies := make([]string, 2)
 		for i := range bodies {

@@ -20,16 +20,16 @@ import (
 
 const (
 	defaultMaxHold = 5 * time.Minute
-	// longestWait ends waits without a limit: the client may have gone long ago.
+	// longestWait ends waits without a limit: the client may have disconnected long ago.
 	longestWait = 5 * time.Minute
 )
 
 var whyTooLong = fmt.Sprintf("no wait is longer than %v", longestWait)
 
-// statusClientGone is known in access logs as "client closed request".
+// statusClientGone is the status that access logs call "client closed request".
 const statusClientGone = 499
 
-// A guard handles requests under the lock, or the locks, of a key.
+// A guard handles requests under the lock of a key, or the locks of several keys.
 type guard[K any] struct {
 	*config
 	key  func(*http.Request) (K, error)
@@ -84,7 +84,7 @@ func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	g.run(locked, w, r, client, next, hold)
 }
 
-// optionsFor returns the options for the lock of a request: its id, if it has one, is the label.
+// optionsFor returns the options for the lock of a request. The label is the request ID, if there is one.
 func (c *config) optionsFor(r *http.Request) []lockmw.Option {
 	id := core.Label(middleware.GetReqID(r.Context()))
 	if id == "" {
@@ -93,8 +93,8 @@ func (c *config) optionsFor(r *http.Request) []lockmw.Option {
 	return append(c.lock, lockmw.WithDefaults(lockmw.WithLabel(id))) // c.lock is clipped
 }
 
-// tooLate releases a hold if the request's context or that of the hold has ended already, and returns an
-// error that says why. The former ends an instant earlier, if it is what ends the latter.
+// tooLate releases a hold that was granted too late, because the context of the request or of the hold has already ended. It
+// returns an error that says why. The request's context comes first: it ends an instant before the hold's.
 func tooLate(hold waitlimit.Unlocker, contexts ...context.Context) error {
 	for _, ctx := range contexts {
 		if ctx.Err() != nil {
@@ -105,8 +105,8 @@ func tooLate(hold waitlimit.Unlocker, contexts ...context.Context) error {
 	return nil
 }
 
-// run calls next with the request locked, whose context carries the hold, and releases the hold. When the context ends, the
-// handler does not wait for its client any longer.
+// run calls next with the request locked, whose context carries the hold, and then releases the hold. When the context ends, the
+// handler stops waiting for its client.
 func (g *guard[K]) run(locked *http.Request, w http.ResponseWriter, r *http.Request, client *slowclient.Guard, next http.Handler, hold waitlimit.Unlocker) {
 	ctx := locked.Context()
 	wrapped, response := withhold.Wrap(ctx, w, lossOf)
@@ -115,7 +115,7 @@ func (g *guard[K]) run(locked *http.Request, w http.ResponseWriter, r *http.Requ
 	defer func() {
 		client.Close()
 		giveBack(r, locked)
-		lost := lossOf(ctx) // perhaps of an outer lock
+		lost := lossOf(ctx) // it may be the loss of an outer lock
 		err := hold.Unlock()
 		if core.IsLoss(err) {
 			lost = err
@@ -127,18 +127,18 @@ func (g *guard[K]) run(locked *http.Request, w http.ResponseWriter, r *http.Requ
 		case core.IsLoss(err):
 			g.logLoss(r, err)
 		}
-		// A panic in next goes on from here.
+		// A panic in next continues from here.
 	}()
 	next.ServeHTTP(wrapped, locked)
 	returned = true
 }
 
-// isUnlock reports whether a handler's context has ended because the handler itself has released the lock. It may take its
-// time after that.
+// isUnlock reports whether a handler's context has ended because the handler itself released the lock. The handler may then take
+// as long as it needs.
 func isUnlock(cause error) bool { return errors.Is(cause, lockmw.ErrNotHeld) }
 
-// giveBack copies to r what was set in locked, which the handler got: net/http removes the files of the
-// form, and logs name the route.
+// giveBack copies fields that the handler has set in locked to r. net/http needs them to remove the files of the form, and logs
+// to name the route.
 func giveBack(r, locked *http.Request) {
 	r.Pattern = locked.Pattern
 	if r.MultipartForm == nil {
@@ -146,8 +146,7 @@ func giveBack(r, locked *http.Request) {
 	}
 }
 
-// refuse answers a request that has not got its lock. logged says that an observer has taken care of the line
-// about it.
+// refuse answers a request that has not got its lock. logged says that an observer has already logged the failure.
 func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error, logged bool) {
 	ctx := r.Context()
 	cause := context.Cause(ctx)
@@ -161,8 +160,8 @@ func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error, log
 			g.fail(w, r, err)
 		}
 	case errors.Is(cause, context.Canceled):
-		// The client has gone. Without a status, access logs would show a 200, and so would the response
-		// if the context was cancelled for another reason.
+		// The client has disconnected. Without a status, access logs would show a 200. So would the response, if the context
+		// was cancelled for another reason.
 		withhold.Clear(w.Header())
 		w.WriteHeader(statusClientGone)
 	default:
@@ -170,8 +169,8 @@ func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error, log
 	}
 }
 
-// fail answers a request that failed because of its lock, and logs what clients have not caused, and which part of its key a
-// request lacks. A request that was too late to ask for its lock is not the lock's failure.
+// fail answers a request that failed because of its lock. It logs failures that clients have not caused, and which part of the
+// key a request lacks. It does not log a request whose deadline passed before it asked for its lock.
 func (g *guard[K]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch p := problemOf(err); {
 	case p.Status == http.StatusInternalServerError:
@@ -195,8 +194,8 @@ func (g *guard[K]) answer(w http.ResponseWriter, r *http.Request, err error) {
 	WriteError(w, r, err)
 }
 
-// ofRequest returns ctx without the holds that the contexts of the server and of the connection carry: requests would
-// share them. net/http adds the server to the context after BaseContext, and the address after ConnContext.
+// ofRequest returns ctx without the holds in the contexts of the server and of the connection, because all requests would share
+// these. net/http adds the server to the context after BaseContext, and the address after ConnContext.
 func ofRequest(ctx context.Context) context.Context {
 	if _, carries := lockmw.FromContext(ctx); !carries || ctx.Value(http.LocalAddrContextKey) == nil {
 		return ctx
@@ -207,7 +206,7 @@ func ofRequest(ctx context.Context) context.Context {
 	})
 }
 
-// lossOf returns why the lock of ctx is lost, nil if it is not.
+// lossOf returns why the lock of ctx was lost; nil if it was not.
 func lossOf(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

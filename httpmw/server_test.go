@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// secretUser is a key that must not be seen in an answer.
+// secretUser is a key that no answer may show.
 var secretUser = httpmw.By("user", func(*http.Request) (string, error) { return "secret-42", nil })
 
 func TestARefusedRequestOverTheWire(t *testing.T) {
@@ -105,7 +105,7 @@ func TestWithoutRedis(t *testing.T) {
 		wantProblem(t, site.Get(t, "/closed"), 503, "lock-unavailable", true)
 		wantProblem(t, site.Request(t, http.MethodPost, "/closed/all"), 503, "lock-unavailable", true)
 		if len(failedOpen) > 0 {
-			t.Error("a request went on that was to fail closed")
+			t.Error("a request that had to fail closed was handled")
 		}
 		for range 3 {
 			if a := site.Get(t, "/open"); a.Status != http.StatusCreated {
@@ -181,10 +181,10 @@ func TestALockIsLostOverTheWire(t *testing.T) {
 			opt  lockmw.Option
 			lose func(key string) error
 		}{
-			"its lease runs out":        {lockmw.WithFixedLease(time.Second), func(string) error { return nil }},
-			"its maximum hold is over":  {lockmw.WithMaxHold(500 * time.Millisecond), func(string) error { return nil }},
-			"an operator takes it away": {lockmw.WithLease(2 * time.Second), takeAway},
-			"somebody deletes it in Redis": {lockmw.WithLease(2 * time.Second), func(key string) error {
+			"its lease expires":          {lockmw.WithFixedLease(time.Second), func(string) error { return nil }},
+			"its maximum hold has ended": {lockmw.WithMaxHold(500 * time.Millisecond), func(string) error { return nil }},
+			"an operator takes it away":  {lockmw.WithLease(2 * time.Second), takeAway},
+			"it is deleted in Redis": {lockmw.WithLease(2 * time.Second), func(key string) error {
 				return rdb.Del(context.Background(), "lockmw:{"+key+"}").Err()
 			}},
 		} {

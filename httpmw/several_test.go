@@ -20,8 +20,8 @@ func TestWithRWLockReadsByMethod(t *testing.T) {
 		other                          func(*lockmw.Local) lockmw.Locker
 		get, head, options, post, trac int
 	}{
-		"while somebody reads":  {func(l *lockmw.Local) lockmw.Locker { return l.RLocker() }, 201, 201, 201, 409, 409},
-		"while somebody writes": {func(l *lockmw.Local) lockmw.Locker { return l }, 409, 409, 409, 409, 409},
+		"while another reads":  {func(l *lockmw.Local) lockmw.Locker { return l.RLocker() }, 201, 201, 201, 409, 409},
+		"while another writes": {func(l *lockmw.Local) lockmw.Locker { return l }, 409, 409, 409, 409, 409},
 	} {
 		t.Run(name, func(t *testing.T) {
 			local := lockmw.NewLocal()
@@ -93,7 +93,7 @@ func TestWithLockAllOfOppositeOrdersDoNotBlockEachOther(t *testing.T) {
 	})
 }
 
-func TestAllLeavesOutKeysThatWantNoLock(t *testing.T) {
+func TestAllSkipsKeyFunctionsThatNeedNoLock(t *testing.T) {
 	none := func(*http.Request) (string, error) { return "", lockmw.ErrNoLock }
 	var keys []string
 	l := recording(lockmw.NewLocal(), &keys)

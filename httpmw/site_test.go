@@ -15,17 +15,16 @@ import (
 	"github.com/lockmw/go/internal/test/webtest"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an expected event.
 const patience = time.Minute
 
-// impatient has a client give up on a server that is gone at once. The pool is large because, after as
-// many errors, it goes on dialling for a while when it is closed.
+// impatient makes a client give up immediately on a server that is gone. The pool is large: after as many errors as it has
+// connections, it continues to dial for a while when it is closed.
 func impatient(opts *redis.Options) {
 	opts.MaxRetries, opts.DialerRetries, opts.PoolSize = -1, 1, 1000
 }
 
-// wantProblem checks an answer of the middleware's own. retry is true for what a client may
-// repeat: such an answer says when.
+// wantProblem checks a response of the middleware. With retry it must say when the client may try again.
 func wantProblem(t testing.TB, a webtest.Answer, status int, typ string, retry bool) {
 	t.Helper()
 	var p problem
@@ -58,14 +57,14 @@ func queued(t testing.TB, s *redistest.Server, key string) int64 {
 	return n
 }
 
-// A gate is a handler in which requests stay until it is opened.
+// A gate is a handler that blocks requests until it is opened.
 type gate struct {
 	entered chan *http.Request
 	opened  chan struct{}
 	Open    func()
 }
 
-// newGate is opened at the end of the test at the latest; make it after the site.
+// newGate returns a gate that is opened at the latest when the test ends. Create it after the site.
 func newGate(t testing.TB) *gate {
 	g := &gate{entered: make(chan *http.Request, 10_000), opened: make(chan struct{})}
 	g.Open = sync.OnceFunc(func() { close(g.opened) })

@@ -28,7 +28,7 @@ var ends = map[string]struct {
 	"the maximum hold":  {webtest.Directly, lockmw.WithMaxHold(300 * time.Millisecond), lockmw.ErrLost},
 }
 
-// timeout is chi's middleware.Timeout, which would also answer a second time.
+// timeout is chi's middleware.Timeout without its second response.
 func timeout(d time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func eachEnd(t *testing.T, test func(t *testing.T, local *lockmw.Local, cause er
 	t.Helper()
 	for end, e := range ends {
 		for name, server := range webtest.Servers {
-			if name == "behind a stranger" { // which cannot set deadlines
+			if name == "behind a stranger" { // it cannot set deadlines
 				continue
 			}
 			t.Run(end+" "+name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func eachEnd(t *testing.T, test func(t *testing.T, local *lockmw.Local, cause er
 	}
 }
 
-// stalled returns a body of which no more than this begins to arrive until the test ends.
+// stalled returns a body that stops after begin until the test ends.
 func stalled(t *testing.T, begin string) io.Reader {
 	r, w := io.Pipe()
 	t.Cleanup(func() { _ = w.Close() })
@@ -120,8 +120,8 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// net/http reads what is left of the body before it sends the header of a response.
-func TestAClientThatSendsNoBodyDoesNotKeepAHandlerThatDoesNotWantIt(t *testing.T) {
+// net/http reads the rest of the body before it sends the header of a response.
+func TestAHandlerThatIgnoresTheBodyDoesNotWaitForIt(t *testing.T) {
 	t.Parallel()
 	eachEnd(t, func(t *testing.T, local *lockmw.Local, _ error, serve func(http.Handler) *webtest.Site) {
 		wrote := make(chan error, 1)
@@ -205,7 +205,7 @@ func TestAHandlerThatHasUnlockedMayTakeItsTime(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatWasTakenOverIsTheHandlers(t *testing.T) {
+func TestAHijackedConnectionBelongsToTheHandler(t *testing.T) {
 	t.Parallel()
 	site := webtest.NewSite(t, httpmw.WithLock(lockmw.NewLocal(), user42, lockmw.WithMaxHold(300*time.Millisecond))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, buf, err := http.NewResponseController(w).Hijack()

@@ -20,7 +20,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Behind nothing the middleware gets the writers of net/http, behind other middleware theirs.
+// Behind nothing the middleware gets the writers of net/http; behind other middleware it gets their writers.
 var writers = map[string]func(http.Handler) http.Handler{
 	"directly":        func(h http.Handler) http.Handler { return h },
 	"behind a log":    func(h http.Handler) http.Handler { logged, _ := webtest.AccessLog(h); return logged },
@@ -74,7 +74,7 @@ func TestEventsAreStreamedUnderTheLock(t *testing.T) {
 					if usertest.IsFree(local, "user:42") {
 						t.Error("the lock is free while the handler streams")
 					}
-					lines.Scan() // the empty one
+					lines.Scan() // the empty line
 					next <- struct{}{}
 				}
 				if lines.Scan() || lines.Err() != nil {
@@ -102,7 +102,7 @@ func TestAResponseMayBeCompleteBeforeTheLockIsReleased(t *testing.T) {
 			mux.Handle("/patient", httpmw.WithLock(local, secretUser, lockmw.WithWait(patience))(ok))
 			site := webtest.NewSite(t, mux, edit)
 			t.Cleanup(rest.Open)
-			// On the same connection the server would not read the next request before the end of this.
+			// On the same connection the server reads the next request only after this one has ended.
 			resp, err := site.Send(t.Context(), http.MethodPost, "/", nil, "Connection", "close")
 			if err != nil {
 				t.Fatal(err)

@@ -8,23 +8,23 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// WithLock returns middleware that handles a request under the lock that key names for it. The
-// handler's context carries the hold (lockmw.FromContext, lockmw.Held) and ends with cause
-// lockmw.ErrLost if the lock is lost. The lock is released when the handler has returned or panicked;
-// a panic goes on after that.
+// WithLock returns middleware that runs the handler under the lock whose key the function key returns. The handler's context
+// carries the hold (lockmw.FromContext, lockmw.Held) and ends with cause lockmw.ErrLost if the lock is lost. The lock is
+// released when the handler returns or panics; a panic then continues.
 //
-// It tries once unless lockmw.WithWait says otherwise, and ends a hold after 5 minutes unless
-// lockmw.WithMaxHold does. A wait without a limit (lockmw.Forever) ends after 5 minutes. Every method
-// is locked unless WithMethods narrows it. A request that is cancelled without a cause while it waits, for
-// example because its client goes away, gets status 499 without a body, for access logs. docs/http.md
-// lists the other responses.
+// The defaults are:
 //
-// If chi's middleware.RequestID ran before, the request's id is the label of the hold (lockmw.WithLabel), cut to 100
-// bytes, and with '_' for what is not printable ASCII.
+//   - The middleware tries once. lockmw.WithWait lets requests wait; a wait without a limit (lockmw.Forever) ends after 5 minutes.
+//   - A hold ends after 5 minutes. lockmw.WithMaxHold changes this.
+//   - All methods are locked. WithMethods locks only some.
+//   - If chi's middleware.RequestID runs before, the request ID is the label of the hold. It is cut to 100 bytes, and
+//     characters other than printable ASCII become '_'. lockmw.WithLabel sets another label.
 //
-// WithLock panics if l or key is nil or an option is invalid. lockmw.WithPlace is invalid: all requests
-// would share one place in the queue. The middleware may be used for several routes and is safe for
-// concurrent use.
+// A request that is cancelled without a cause while it waits, for example because its client disconnects, gets status 499
+// without a body, for access logs. docs/http.md lists the other responses.
+//
+// WithLock panics if l or key is nil or an option is invalid. lockmw.WithPlace is invalid here, because all requests would share
+// one place in the queue. The middleware may be used for several routes and is safe for concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	c := newConfig("WithLock", l, key == nil, opts)
 	return guarding(&guard[string]{
@@ -36,8 +36,7 @@ func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) func(http.Handler) h
 	})
 }
 
-// WithRWLock is WithLock with the reading side of l for GET, HEAD and OPTIONS, and the writing side
-// for all other methods.
+// WithRWLock is WithLock with a read lock for GET, HEAD and OPTIONS, and a write lock for all other methods.
 func WithRWLock(l lockmw.RWLocker, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	c := newConfig("WithRWLock", l, key == nil, opts)
 	reading := l.RLocker()
@@ -54,9 +53,8 @@ func WithRWLock(l lockmw.RWLocker, key KeyFunc, opts ...Option) func(http.Handle
 	})
 }
 
-// WithLockAll is WithLock for several locks together: the request gets all of them or none. They are
-// taken in sorted order, so that requests with overlapping keys do not wait for each other in a
-// circle, and lockmw.WithWait limits the wait for all of them together.
+// WithLockAll is WithLock for several locks together: the request gets all of them or none. It takes them in sorted order, so
+// that requests with overlapping keys do not deadlock. lockmw.WithWait limits the wait for all of them together.
 func WithLockAll(l lockmw.Locker, keys KeysFunc, opts ...Option) func(http.Handler) http.Handler {
 	c := newConfig("WithLockAll", l, keys == nil, opts)
 	return guarding(&guard[[]string]{

@@ -51,17 +51,17 @@ func TestTwoRequestsDoNotReenterEachOther(t *testing.T) {
 	post(outer, "/")
 }
 
-func TestDefaultsGiveWayToEveryoneElsesOptions(t *testing.T) {
+func TestDefaultsYieldToAllOtherOptions(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		locker        []lockmw.Option // what the Locker was made with
 		opts          []httpmw.Option
 		wait, maxHold time.Duration
 	}{
-		{name: "nobody says anything", wait: 0, maxHold: 5 * time.Minute},
-		{name: "the middleware does", opts: []httpmw.Option{lockmw.WithWait(time.Second), lockmw.WithMaxHold(time.Hour)}, wait: time.Second, maxHold: time.Hour},
-		{name: "the Locker does", locker: []lockmw.Option{lockmw.WithWait(time.Second), lockmw.WithMaxHold(time.Hour)}, wait: time.Second, maxHold: time.Hour},
-		{name: "a joined policy does", opts: []httpmw.Option{lockmw.JoinOptions(lockmw.WithWait(time.Second))}, wait: time.Second, maxHold: 5 * time.Minute},
+		{name: "no options", wait: 0, maxHold: 5 * time.Minute},
+		{name: "options of the middleware", opts: []httpmw.Option{lockmw.WithWait(time.Second), lockmw.WithMaxHold(time.Hour)}, wait: time.Second, maxHold: time.Hour},
+		{name: "options of the Locker", locker: []lockmw.Option{lockmw.WithWait(time.Second), lockmw.WithMaxHold(time.Hour)}, wait: time.Second, maxHold: time.Hour},
+		{name: "a joined policy", opts: []httpmw.Option{lockmw.JoinOptions(lockmw.WithWait(time.Second))}, wait: time.Second, maxHold: 5 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var policy lockmw.Policy
@@ -113,7 +113,7 @@ func TestEveryMethodIsLockedByDefault(t *testing.T) {
 
 func TestAPanicAfterTheLossIsNotAnsweredHere(t *testing.T) {
 	local := lockmw.NewLocal()
-	answered := httpmw.WithErrorHandler(func(http.ResponseWriter, *http.Request, error) { t.Error("answered: Recoverer could not") })
+	answered := httpmw.WithErrorHandler(func(http.ResponseWriter, *http.Request, error) { t.Error("answered, so Recoverer could not answer") })
 	h := httpmw.WithLock(local, user42, answered)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		local.Expire("user:42")
 		panic("a bug")
@@ -148,7 +148,7 @@ func TestAClientThatGoesAwayIsNotAnsweredAndWaitsNoLonger(t *testing.T) {
 		}
 		release()
 		if !usertest.IsFree(local, "user:42") {
-			t.Error("the lock went to a client that is gone")
+			t.Error("the lock was granted to a client that has disconnected")
 		}
 	})
 }
@@ -167,8 +167,8 @@ func TestADeadlineDuringTheWaitIsAnswered(t *testing.T) {
 	})
 }
 
-// No other request was in the way, and nothing is wrong with the lock.
-func TestADeadlineThatHasPassedAlreadyIsNoTimeout(t *testing.T) {
+// No other request held the lock, and the lock works.
+func TestADeadlineThatHasPassedMakesTheLockUnavailable(t *testing.T) {
 	log := usertest.DefaultLog(t)
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
@@ -181,7 +181,7 @@ func TestADeadlineThatHasPassedAlreadyIsNoTimeout(t *testing.T) {
 	}
 }
 
-// The context of a POST whose body is unread does not end when the client goes, as here.
+// As here, the context of a POST with an unread body does not end when the client disconnects.
 func TestAWaitWithoutALimitEndsByItself(t *testing.T) {
 	for name, tt := range map[string]struct {
 		locker []lockmw.Option
@@ -207,15 +207,15 @@ func TestAWaitWithoutALimitEndsByItself(t *testing.T) {
 	}
 }
 
-// What a Locker makes of the longest wait, which it learns from the context's end.
-func TestWhatComesAfterTheLongestWaitIsNotUsed(t *testing.T) {
+// A Locker that sees the context end may return the lock, the context's error or an outage.
+func TestARequestIsRefusedAfterTheLongestWait(t *testing.T) {
 	for name, tt := range map[string]struct {
-		err error // nil: the lock
+		err error // nil: the Locker returns the lock
 		typ string
 	}{
-		"the lock":              {nil, "lock-timeout"},
-		"the context's error":   {context.Canceled, "lock-timeout"},
-		"that Redis was silent": {lockmw.ErrUnavailable, "lock-unavailable"},
+		"a lock":               {nil, "lock-timeout"},
+		"the context's error":  {context.Canceled, "lock-timeout"},
+		"Redis did not answer": {lockmw.ErrUnavailable, "lock-unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

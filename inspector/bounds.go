@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// mostStreams is how many streams of changes a handler has side by side: some 0.2 MB of memory each.
+	// mostStreams is the maximum number of concurrent event streams; each takes about 0.2 MB of memory.
 	mostStreams = 200
-	// mostRequests is how many other requests it serves side by side. They take some milliseconds, unless Redis is slow.
+	// mostRequests is the maximum number of other concurrent requests. They take some milliseconds, unless Redis is slow.
 	mostRequests = 100
-	// mostSearches is how many requests wait for the one that searches. In 200,000 locks it takes 0.1 s.
+	// mostSearches is the maximum number of requests that wait for the running search. A search in 200,000 locks takes 0.1 s.
 	mostSearches = 16
-	// retryAfter is what a request is told that comes beyond a bound.
+	// retryAfter is the Retry-After header of a refused request, in seconds.
 	retryAfter = "5"
 )
 
-// A bound is how much may run side by side.
+// A bound limits concurrency to its capacity.
 type bound chan struct{}
 
-// enter reports whether there is room, and takes it until leave.
+// enter takes a slot until leave. It reports false if none is free.
 func (b bound) enter() bool {
 	select {
 	case b <- struct{}{}:
@@ -33,12 +33,12 @@ func (b bound) enter() bool {
 
 func (b bound) leave() { <-b }
 
-// A queue lets one search at a time, and few wait for it.
+// A queue admits one search at a time, and a few waiters.
 type queue struct{ waiting, searching bound }
 
 func newQueue() *queue { return &queue{make(bound, mostSearches), make(bound, 1)} }
 
-// enter waits for its turn, which lasts until leave. It reports whether that has come: not if too many wait, or for too long.
+// enter waits for its turn, which lasts until leave. It reports false if too many wait or the wait takes too long.
 func (q *queue) enter(ctx context.Context) bool {
 	if !q.waiting.enter() {
 		return false
@@ -60,7 +60,7 @@ func (q *queue) enter(ctx context.Context) bool {
 
 func (q *queue) leave() { q.searching.leave() }
 
-// bounded serves requests up to a bound.
+// bounded limits a route to a bound, and refuses other requests.
 func bounded(of func(*handler) bound, serve func(*handler, http.ResponseWriter, *http.Request)) func(*handler, http.ResponseWriter, *http.Request) {
 	return func(h *handler, w http.ResponseWriter, r *http.Request) {
 		b := of(h)
@@ -76,10 +76,10 @@ func bounded(of func(*handler) bound, serve func(*handler, http.ResponseWriter, 
 func streams(h *handler) bound  { return h.streams }
 func requests(h *handler) bound { return h.requests }
 
-// refuse answers a request beyond a bound.
+// refuse answers a request that exceeds a bound.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", retryAfter)
-	const text = "Too many look at this page. Try again in some seconds."
+	const text = "Too many requests for this page. Try again in a few seconds."
 	switch name := routeOf(r.URL.Path); {
 	case name == "live":
 		http.Error(w, text, http.StatusServiceUnavailable)

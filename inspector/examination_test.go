@@ -13,11 +13,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-func TestWhatIsWrongWithTheServerIsShown(t *testing.T) {
+func TestFindingsAboutTheServerAreShown(t *testing.T) {
 	d := newDeskOn(t, redistest.Redis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))
-	d.await("/redis", "Examination")
+	d.await("/redis", "<h2>Checks</h2>")
 	page := d.get("/redis", http.StatusOK)
-	if !strings.Contains(page, `<span class="badge failure">failure</span>`) || !strings.Contains(page, "maxmemory-policy allkeys-lru: a full server throws locks away") ||
+	if !strings.Contains(page, `<span class="badge failure">failure</span>`) || !strings.Contains(page, "maxmemory-policy allkeys-lru: a full server evicts locks") ||
 		!strings.Contains(page, "CONFIG SET maxmemory-policy noeviction") {
 		t.Errorf("the page is\n%s", page)
 	}
@@ -35,7 +35,7 @@ func TestWhatIsWrongWithTheServerIsShown(t *testing.T) {
 		t.Errorf("%+v", answer)
 	}
 	if keys := d.server.NewClient(t).Keys(t.Context(), "*").Val(); len(keys) > 0 {
-		t.Errorf("looking at the page has written %v", keys)
+		t.Errorf("viewing the page has written the keys %v", keys)
 	}
 }
 
@@ -45,12 +45,12 @@ func TestTheHistoryOfALockIsShown(t *testing.T) {
 	locks := usertest.Client(t, s, lockmw.WithObserver(events.Observer()))
 	_, hold := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithLabel("<order-1>"))
 	if _, _, err := locks.TryLock(t.Context(), "user:42"); err == nil {
-		t.Fatal("two hold it")
+		t.Fatal("two calls hold the lock")
 	}
 	usertest.Unlock(t, hold)
 	usertest.Occupy(t, locks, "user:43")
 	if _, _, err := locks.TryLock(t.Context(), "user:43"); err == nil {
-		t.Fatal("two hold it")
+		t.Fatal("two calls hold the lock")
 	}
 	if err := events.Close(); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestTheHistoryOfALockIsShown(t *testing.T) {
 		if redacted {
 			_, path, _ = strings.Cut(d.get("/locks.json", http.StatusOK), `"href": "`)
 			path, _, _ = strings.Cut(path, `"`)
-			path = "/" + path // of user:43, the one that is held
+			path = "/" + path // of user:43, which is held
 		}
 		d.await(path, `"event": "acquired"`)
 		var answer struct {

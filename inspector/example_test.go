@@ -15,10 +15,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// The page stands behind the authentication that a service has anyway. Everybody who is let in may look, and one may take locks
-// away.
+// Mount the pages behind the authentication of your service. All users may view locks; one may release them by force.
 func ExampleHandler() {
-	server := miniredis.NewMiniRedis() // yours is elsewhere
+	server := miniredis.NewMiniRedis() // use your own server
 	if err := server.Start(); err != nil {
 		log.Fatal(err)
 	}
@@ -38,7 +37,7 @@ func ExampleHandler() {
 			return user == "oncall"
 		}),
 		inspector.WithOperator(func(r *http.Request) string {
-			user, _, _ := r.BasicAuth() // which the middleware has checked
+			user, _, _ := r.BasicAuth() // checked by the middleware
 			return user
 		}))
 	r := chi.NewRouter()

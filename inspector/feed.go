@@ -7,40 +7,41 @@ import (
 	"time"
 )
 
-// A feed reads one thing from Redis again and again, for all who look at it, and only while somebody does.
+// A feed reads one thing from Redis repeatedly, once for all viewers, and only while there are viewers.
 type feed[T any] struct {
 	pace  *pace
 	class int
-	every time.Duration // how long to wait after a read, at least
-	load  float64       // the part of its time in which a read asks the server; 0: all of it
-	first bool          // there are many like it: their first reads have a bound
-	// read reads it once. It may say that it gets on, which keeps it waiting while nobody looks, and show what it has so far.
+	every time.Duration // minimum pause after a read
+	load  float64       // the part of its time that a read keeps the server busy; 0: all of it
+	first bool          // one of many such feeds, whose first reads have a bound
+	// read reads once. It may call alive to report progress; alive blocks while there are no viewers. It may call sofar with partial
+	// results.
 	read func(ctx context.Context, alive func(), sofar func(T)) (T, error)
 
 	mu      sync.Mutex
 	viewers map[*viewer]bool
-	running bool               // a goroutine reads: from the first viewer on until the last has gone, and a read under way has ended
-	left    chan struct{}      // says that the last viewer has gone
-	cancel  context.CancelFunc // ends the read under way
-	abort   *time.Timer        // calls it, after the last viewer has gone
-	came    sync.Cond          // says that there is a viewer again, or that the read under way is cancelled
-	begun   time.Time          // when the read under way began
+	running bool               // the goroutine runs: from the first viewer until the last has left and the current read has ended
+	left    chan struct{}      // signals that the last viewer has left
+	cancel  context.CancelFunc // ends the current read
+	abort   *time.Timer        // calls cancel some time after the last viewer has left
+	came    sync.Cond          // signals a new viewer, or that the current read was cancelled
+	begun   time.Time          // start of the current read
 
 	last  reading[T]
-	costs [2]time.Duration // what the last reads took
-	done  time.Time        // when the last read ended
+	costs [2]time.Duration // durations of the last reads
+	done  time.Time        // end of the last read
 }
 
-// A reading is what was read last, and what has gone wrong since.
+// A reading is the last value with its time, and the error of the last read.
 type reading[T any] struct {
 	value T
-	at    time.Time // when it was read; zero: never
-	whole bool      // false: it is still being read for the first time
-	since time.Time // the read that is under way has shown nothing since then; zero: none is under way
+	at    time.Time // when value was read; zero: never
+	whole bool      // false: the first read is still running
+	since time.Time // last progress of the current read; zero: no read is running
 	err   error     // of the last read; nil: it succeeded
 }
 
-// A viewer is told when something that it looks at has changed.
+// A viewer is notified of changes of the feeds that it watches.
 type viewer struct{ changed chan struct{} }
 
 func newViewer() *viewer { return &viewer{make(chan struct{}, 1)} }
@@ -48,26 +49,26 @@ func newViewer() *viewer { return &viewer{make(chan struct{}, 1)} }
 func (v *viewer) tell() {
 	select {
 	case v.changed <- struct{}{}:
-	default: // it will look anyway
+	default: // a notification is pending already
 	}
 }
 
-// A pace says how often feeds may read: all together in a share of the time.
+// A pace limits all feeds together to a share of the time.
 type pace struct {
 	running [classes]atomic.Int64
 
 	mu    sync.Mutex
-	first int       // how many first reads are under way
-	paid  time.Time // until when the first reads so far have used up their share
+	first int       // running first reads
+	paid  time.Time // the first reads so far have used up their share until then
 }
 
 const (
-	firstReads = 4               // side by side
-	ahead      = 5 * time.Second // by how much first reads may be ahead of their share: some 60 of a server that is near
+	firstReads = 4               // concurrent first reads
+	ahead      = 5 * time.Second // credit of first reads: some 60 reads of a nearby server
 	askAgain   = 50 * time.Millisecond
 )
 
-// admit lets a first read begin, or returns after what time to ask again.
+// admit lets a first read begin and returns 0, or returns the time after which to ask again.
 func (p *pace) admit() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +82,7 @@ func (p *pace) admit() time.Duration {
 	return 0
 }
 
-// admitted ends a first read.
+// admitted ends a first read that took this long.
 func (p *pace) admitted(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,22 +93,22 @@ func (p *pace) admitted(took time.Duration) {
 	p.paid = p.paid.Add(time.Duration(float64(took) / share))
 }
 
-// share is the part of the time that all feeds of a handler may spend reading. Of that time the server spends a part
-// only: the rest is on the wire, and in this process.
+// share is the part of the time that all feeds of a handler may spend reading. The server is busy for only a part of it; the rest
+// passes on the wire and in this process.
 const share = 0.0125
 
-// The classes of feeds. Those of a class that run have its part of the share in common.
+// The classes of feeds. The running feeds of a class divide its part of the share.
 const (
-	ofLocks  = iota // all of them
-	ofQueues        // the locks that are waited for
+	ofLocks  = iota // all locks
+	ofQueues        // the locks with waiters
 	ofOthers        // a key, the server
 	classes
 )
 
-// parts are how the share is divided among the classes, if a feed of each runs.
+// parts divides the share among the classes while a feed of each runs.
 var parts = [classes]float64{ofLocks: 5, ofQueues: 3, ofOthers: 2}
 
-// pause is how long a feed of a class is to wait after a read that took so long.
+// pause returns the pause of a feed after a read that took this long.
 func (p *pace) pause(class int, took time.Duration) time.Duration {
 	all := 0.0
 	for c := range parts {
@@ -119,11 +120,11 @@ func (p *pace) pause(class int, took time.Duration) time.Duration {
 	return time.Duration(float64(took) / part / share)
 }
 
-// keepFor is how long a read that began so long ago is kept when nobody looks any more: ten times as long, up to a minute. It asks
-// the server nothing meanwhile. A reload continues it: of very many locks it may take longer than somebody waits for a page.
+// keepFor returns how long to keep a read without viewers: ten times its age so far, from a second up to a minute. Meanwhile it sends
+// nothing to the server. A reload continues it, because a read of very many locks may take longer than people wait for a page.
 func keepFor(began time.Duration) time.Duration { return min(max(10*began, time.Second), time.Minute) }
 
-// watch has v told of changes until leave is called, which does not wait for a read that is under way.
+// watch notifies v of changes until leave is called. leave does not wait for the current read.
 func (f *feed[T]) watch(v *viewer) (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +138,7 @@ func (f *feed[T]) watch(v *viewer) (leave func()) {
 	}
 	if !f.running {
 		f.running = true
-		f.pace.running[f.class].Add(1) // here, so that what is watched together shares the time from the beginning
+		f.pace.running[f.class].Add(1) // here, so that feeds that start together divide the time from the beginning
 		go f.run()
 	}
 	return func() { f.leave(v) }
@@ -160,16 +161,16 @@ func (f *feed[T]) leave(v *viewer) {
 	}
 	select {
 	case f.left <- struct{}{}:
-	default: // it was said before, and not heard yet
+	default: // a signal is pending already
 	}
 }
 
-// run reads until nobody looks.
+// run reads until there are no viewers.
 func (f *feed[T]) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for f.goesOn() {
-		wait := time.Until(f.due()) // which changes with what else is read
+	for f.continues() {
+		wait := time.Until(f.due()) // depends on the other feeds that run
 		if wait <= 0 && f.isFirst() {
 			wait = f.pace.admit()
 		}
@@ -185,8 +186,8 @@ func (f *feed[T]) run() {
 	}
 }
 
-// goesOn reports whether somebody looks. If nobody does, the goroutine is over.
-func (f *feed[T]) goesOn() bool {
+// continues reports whether there are viewers. If not, the goroutine must end.
+func (f *feed[T]) continues() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.running = len(f.viewers) > 0; !f.running {
@@ -214,7 +215,7 @@ func (f *feed[T]) readOnce() {
 		for len(f.viewers) == 0 && ctx.Err() == nil {
 			f.came.Wait()
 		}
-		f.last.since, f.last.err = time.Now(), nil // it answers
+		f.last.since, f.last.err = time.Now(), nil // the server answers
 		rested += f.last.since.Sub(began)
 	}
 	if f.isFirst() {
@@ -236,14 +237,14 @@ func (f *feed[T]) readOnce() {
 			f.abort.Stop()
 		}
 		f.cancel, f.abort = nil, nil
-		answered := f.last.since.Sub(begun) - rested // until the server has last said something
+		answered := f.last.since.Sub(begun) - rested // until the server's last answer
 		f.done, f.last.since = now, time.Time{}
 		took := now.Sub(begun) - rested
 		switch {
 		case err == nil:
 			f.last = reading[T]{value: value, at: now, whole: true}
 			f.costs = [2]time.Duration{f.costs[1], took}
-		case ctx.Err() != nil: // it took too long for nobody
+		case ctx.Err() != nil: // cancelled, because nobody watched any more
 			f.costs[1] = max(f.costs[1], answered)
 		default:
 			f.last.err = err
@@ -251,7 +252,7 @@ func (f *feed[T]) readOnce() {
 	})
 }
 
-// begin starts a read that cancel ends. It reports false if the last viewer has just left: nobody would end the read.
+// begin starts a read that cancel ends. It reports false if the last viewer has just left, because then nothing would end the read.
 func (f *feed[T]) begin(now time.Time, cancel context.CancelFunc) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -262,7 +263,7 @@ func (f *feed[T]) begin(now time.Time, cancel context.CancelFunc) bool {
 	return true
 }
 
-// update changes what was read, and tells the viewers.
+// update changes the reading and notifies the viewers.
 func (f *feed[T]) update(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -272,7 +273,7 @@ func (f *feed[T]) update(change func()) {
 	}
 }
 
-// due is when to read next.
+// due returns the time of the next read.
 func (f *feed[T]) due() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -285,7 +286,7 @@ func (f *feed[T]) dueLocked() time.Time {
 	}
 	took := f.costs[1]
 	if f.costs[0] > 0 {
-		took = min(took, f.costs[0]) // a server that stood still for a while was not busy with us
+		took = min(took, f.costs[0]) // one slow read may mean that the server was stalled, not busy with reads
 	}
 	if f.load > 0 {
 		took = time.Duration(float64(took) * f.load)
@@ -300,44 +301,44 @@ func (f *feed[T]) now() reading[T] {
 	return f.last
 }
 
-// idle reports whether nobody looks, and the last reading is so old that it need not be kept.
+// idle reports whether there are no viewers and the last reading is too old to keep.
 func (f *feed[T]) idle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.viewers) == 0 && time.Since(f.dueLocked()) > 0
 }
 
-// patience is how long a page waits for a server that says nothing, before it says so.
+// patience is how long a page waits for a silent server before it reports that.
 const patience = 3 * time.Second
 
-// glance is how long a page waits for something newer than what is known.
+// glance is how long a page waits for newer data if it has some already.
 const glance = 300 * time.Millisecond
 
-// fresh waits for a reading that is not due to be read again: until ctx ends, or until the end of a glance if there is a reading, or
-// the last one has failed.
+// fresh waits for a reading that is not yet due again. It waits until ctx ends; with a reading, or after a failed read, only until
+// glance.
 func (f *feed[T]) fresh(ctx context.Context, glance time.Time) reading[T] {
 	v := newViewer()
 	defer f.watch(v)()
 	limit := time.NewTimer(time.Until(glance))
 	defer limit.Stop()
-	for over := false; ; {
+	for waited := false; ; {
 		f.mu.Lock()
 		r, due := f.last, f.dueLocked()
 		f.mu.Unlock()
-		if (over || time.Until(due) > 0) && (r.whole || r.err != nil) {
+		if (waited || time.Until(due) > 0) && (r.whole || r.err != nil) {
 			return r
 		}
 		select {
 		case <-v.changed:
 		case <-limit.C:
-			over = true
+			waited = true
 		case <-ctx.Done():
 			return r
 		}
 	}
 }
 
-// silent is for how long the server has said nothing to a read that is under way; 0 if that is not worth a word.
+// silent returns how long the server has not answered the current read; 0 if that is too short to report.
 func (r *reading[T]) silent() time.Duration {
 	if r.since.IsZero() || time.Since(r.since) < patience-100*time.Millisecond {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A viewer may leave after the feed has seen it and before the read begins. The read would wait for the next viewer.
+// A viewer may leave after the feed has noticed it and before the read begins. Such a read would wait for the next viewer.
 func TestAFeedBeginsNoReadAfterItsLastViewerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
@@ -26,7 +26,7 @@ func TestAFeedBeginsNoReadAfterItsLastViewerHasLeft(t *testing.T) {
 		}
 		f.readOnce()
 		if reads != 1 {
-			t.Error("a read began though nobody looks")
+			t.Error("a read began without viewers")
 		}
 	})
 }

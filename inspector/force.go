@@ -16,26 +16,26 @@ import (
 
 const (
 	cookieName = "lockmw_inspector"
-	// confirmWithin is how long a page that asks may be answered.
+	// confirmWithin is the time in which an operator must confirm.
 	confirmWithin = 10 * time.Minute
 )
 
-// A hold is which one is to be taken away: the very one that somebody has seen.
+// A hold identifies exactly the hold that the operator saw.
 type hold struct {
 	key, owner, token string
 }
 
 type forceBody struct {
 	Lock    *lock
-	Holder  *holder    // nil: it is over
-	Fields  url.Values // of the form; nil: there is none
+	Holder  *holder    // nil: the hold has ended
+	Fields  url.Values // of the form; nil: no form
 	Back    string     // to the page of the key
 	Done    bool
 	Problem *problem
-	Lost    *problem // why the release is not in the history; nil: it is
+	Lost    *problem // why the release could not be recorded in the history; nil: it is recorded
 }
 
-// serveForceUnlock shows a hold and asks, or takes the lock away from it.
+// serveForceUnlock shows a hold and asks for confirmation, or releases the hold after confirmation.
 func (h *handler) serveForceUnlock(w http.ResponseWriter, r *http.Request) {
 	v := h.view(r)
 	values, ok := h.instruction(w, r, v)
@@ -55,31 +55,32 @@ func (h *handler) serveForceUnlock(w http.ResponseWriter, r *http.Request) {
 	h.ask(w, r, v, target)
 }
 
-// instruction returns what somebody who may force releases asks about, or has confirmed, and whether there is anything to do.
+// instruction returns the parameters of a request to release by force, or of its confirmation. It answers an unauthorized or invalid
+// request itself and reports false.
 func (h *handler) instruction(w http.ResponseWriter, r *http.Request, v *view) (values url.Values, ok bool) {
 	if !v.mayForce {
-		h.write(w, h.message(http.StatusForbidden, "Not allowed", "You may look at locks here, but not take them away."))
+		h.write(w, h.message(http.StatusForbidden, "Not allowed", "You may view locks here, but not release them."))
 		return nil, false
 	}
 	if r.Method != http.MethodPost {
 		return r.URL.Query(), true
 	}
-	// The check of the site looks at Sec-Fetch-Site, or at Origin where browsers do not send that.
+	// The check reads Sec-Fetch-Site, or Origin from browsers that do not send Sec-Fetch-Site.
 	if err := h.same.Check(r); err != nil {
-		h.write(w, h.message(http.StatusForbidden, "Not from this page", "The request came from another site. Nothing was done."))
+		h.write(w, h.message(http.StatusForbidden, "Not from this page", "The request came from another site. Nothing was released."))
 		return nil, false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<14)
 	if err := r.ParseForm(); err != nil {
-		h.write(w, h.message(http.StatusBadRequest, "Bad request", "The form cannot be read. Nothing was done."))
+		h.write(w, h.message(http.StatusBadRequest, "Bad request", "The form cannot be read. Nothing was released."))
 		return nil, false
 	}
-	// In one field, encoded: browsers change line ends and bytes that are no UTF-8.
-	values, _ = url.ParseQuery(r.PostForm.Get("target")) // what is wrong is missing, and so is not found
+	// The target is one encoded field, because browsers change line ends and bytes that are not UTF-8.
+	values, _ = url.ParseQuery(r.PostForm.Get("target")) // an invalid part is missing, so the hold is not found
 	return values, true
 }
 
-// form returns the fields of a form that confirms what was asked about: the target, and what is signed of it.
+// form returns the fields of a confirmation form: the target, and a signature of signed.
 func (h *handler) form(w http.ResponseWriter, r *http.Request, target url.Values, signed ...string) url.Values {
 	nonce := h.nonce(w, r)
 	until := strconv.FormatInt(time.Now().Add(confirmWithin).Unix(), 10)
@@ -90,7 +91,7 @@ func (h *handler) form(w http.ResponseWriter, r *http.Request, target url.Values
 	}
 }
 
-// look returns what is held under the key now, and the hold that is meant, if it is still there.
+// look returns the page with the current state of the key, and the target's holder if it still holds the lock.
 func (h *handler) look(ctx context.Context, v *view, target hold) (*page, *forceBody, *lockmw.Holder) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -100,7 +101,7 @@ func (h *handler) look(ctx context.Context, v *view, target hold) (*page, *force
 	b := &forceBody{Lock: v.lock(&seen.Status, seen.wrong, now, true), Back: v.href(target.key)}
 	p.Body = b
 	if err != nil {
-		p.Status, p.Notice = http.StatusServiceUnavailable, &notice{true, "Redis could not be read. Nothing was done.", v.problemOf(err)}
+		p.Status, p.Notice = http.StatusServiceUnavailable, &notice{true, "Redis could not be read. Nothing was released.", v.problemOf(err)}
 		return p, b, nil
 	}
 	for i := range seen.Holders {
@@ -113,7 +114,7 @@ func (h *handler) look(ctx context.Context, v *view, target hold) (*page, *force
 	return p, b, nil
 }
 
-// ask shows the very hold, with a form that is good for no other.
+// ask shows the hold, with a form that is valid for this hold only.
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, v *view, target hold) {
 	p, b, _ := h.look(r.Context(), v, target)
 	if b.Holder != nil {
@@ -122,20 +123,20 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, v *view, target ho
 	h.write(w, p)
 }
 
-// nonce returns that of the browser's cookie, and sets one if there is none. The cookie is for the path where the handler is
-// mounted, which is what a browser takes if none is given.
+// nonce returns the nonce of the browser's cookie, and sets a cookie if there is none. Without a Path attribute, the browser limits the
+// cookie to the path where the handler is mounted.
 func (h *handler) nonce(w http.ResponseWriter, r *http.Request) string {
 	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
 		return c.Value
 	}
 	nonce := rand.Text()            // 128 bits
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure over TLS; behind a proxy that ends it, a cookie without is sent, too
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure over TLS; behind a proxy that ends TLS, the cookie must do without
 		Name: cookieName, Value: nonce, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 	})
 	return nonce
 }
 
-// confirmed reports whether the browser was asked about this very target, not long ago. If not it says so.
+// confirmed reports whether this browser was recently asked about exactly this target. If not, it answers the request.
 func (h *handler) confirmed(w http.ResponseWriter, r *http.Request, signed ...string) bool {
 	c, err := r.Cookie(cookieName)
 	until := r.PostForm.Get("until")
@@ -144,8 +145,8 @@ func (h *handler) confirmed(w http.ResponseWriter, r *http.Request, signed ...st
 		h.vault.signed(r.PostForm.Get("confirmation"), append([]string{c.Value, until}, signed...)...) {
 		return true
 	}
-	h.write(w, h.message(http.StatusForbidden, "Please confirm again", "This page was shown too long ago, by another replica, "+
-		"before a restart, or to a browser that takes no cookies. Nothing was done: go back and ask again."))
+	h.write(w, h.message(http.StatusForbidden, "Please confirm again", "The confirmation page is too old, came from another replica or from "+
+		"before a restart, or the browser blocks cookies. Nothing was released. Go back and try again."))
 	return false
 }
 
@@ -161,13 +162,13 @@ func (h *handler) forceUnlock(w http.ResponseWriter, r *http.Request, v *view, t
 	err := h.hub.insp.ForceUnlock(r.Context(), target.key, *found)
 	switch {
 	case err == nil:
-		h.logger.Warn("lockmw: inspector: a lock was taken away from its holder", "lock.key", v.shown(target.key), "lock.token", found.Token,
+		h.logger.Warn("lockmw: inspector: operator released a lock by force", "lock.key", v.shown(target.key), "lock.token", found.Token,
 			"process", found.Process, "label", found.Label, "operator", h.operator(r), "client.address", r.RemoteAddr)
 		lost := h.record(r, v, lockevents.Taken{Key: target.key, Mode: b.Lock.Mode, Holder: *found})
 		taken := b.Holder
-		p, b, _ = h.look(r.Context(), v, target) // who has it now
+		p, b, _ = h.look(r.Context(), v, target) // the current holder
 		p.Status, b.Holder, b.Done, b.Lost = http.StatusOK, taken, true, v.problemOf(lost)
-	case errors.Is(err, lockmw.ErrNotHeld): // somebody else was quicker, or the holder has unlocked
+	case errors.Is(err, lockmw.ErrNotHeld): // another operator was faster, or the holder has unlocked
 		p, b, _ = h.look(r.Context(), v, target)
 		p.Status, b.Holder = http.StatusConflict, nil
 	default:
@@ -176,15 +177,15 @@ func (h *handler) forceUnlock(w http.ResponseWriter, r *http.Request, v *view, t
 	h.write(w, p)
 }
 
-// record notes in the history which holds an operator has released by force. It returns why they are not in the
-// history: that does not change what was done.
+// record writes forced releases and their operator to the history. An error means that they are missing there; the releases are done
+// all the same.
 func (h *handler) record(r *http.Request, v *view, taken ...lockevents.Taken) error {
-	// The programs that record events say how long the stream is.
+	// The programs that record events decide the length of the stream; the maximum never shortens it.
 	events := lockevents.New(h.hub.insp, lockevents.WithLength(lockevents.MaxLength))
-	// The browser may have left meanwhile.
+	// The browser may have closed the connection by now.
 	err := events.ForceUnlocked(context.WithoutCancel(r.Context()), cmp.Or(h.operator(r), "page"), taken...)
 	if err != nil {
-		h.logger.Warn("lockmw: inspector: forced releases are not in the history", "error", v.problemOf(err).Message)
+		h.logger.Warn("lockmw: inspector: recording forced releases failed", "error", v.problemOf(err).Message)
 	}
 	return err
 }

@@ -21,29 +21,29 @@ import (
 
 func everybody(*http.Request) bool { return true }
 
-// An operator is a browser that was asked whether to take a lock away.
+// An operator is a browser with an open confirmation page.
 type operator struct {
 	*desk
-	action string // what the form is sent to
+	action string // target of the form
 	cookie *http.Cookie
 	form   url.Values
 }
 
 var hidden = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
 
-// ask opens the page of a key, and the page that asks about its first holder.
+// ask opens the page of a key, and then the confirmation page for its first holder.
 func (d *desk) ask(keyPage string) *operator {
 	d.Helper()
 	page := d.get(keyPage, http.StatusOK)
 	_, link, found := strings.Cut(page, `href="force-unlock?`)
 	if !found {
-		d.Fatalf("nobody may take the lock away:\n%s", page)
+		d.Fatalf("the page does not offer to release the lock:\n%s", page)
 	}
 	link, _, _ = strings.Cut(link, `"`)
 	return d.askAt("/force-unlock", html.UnescapeString(link))
 }
 
-// askAt opens a page that asks.
+// askAt opens a confirmation page.
 func (d *desk) askAt(action, query string) *operator {
 	d.Helper()
 	w := d.do(http.MethodGet, action+"?"+query)
@@ -67,7 +67,7 @@ func (o *operator) confirm(header ...string) *httptest.ResponseRecorder {
 	return o.serve(r, append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
 }
 
-// edit changes which hold the form is about.
+// edit changes the hold of the form.
 func (o *operator) edit(old, changed string) []string {
 	o.Helper()
 	hold := strings.Replace(o.form.Get("target"), old, changed, 1)
@@ -78,30 +78,30 @@ func (o *operator) edit(old, changed string) []string {
 	return nil
 }
 
-func TestALockIsTakenAwayFromTheHolderThatWasSeen(t *testing.T) {
+func TestForceUnlockReleasesTheHoldThatWasShown(t *testing.T) {
 	for name, opts := range map[string][]inspector.Option{"shown": nil, "redacted": {inspector.WithKeyRedactor(tracing.RedactKey)}} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, append(opts, inspector.WithForceUnlock(everybody))...)
 			_, hold := usertest.Lock(d, d.Context(), d.client(), "user:42", lockmw.WithLabel("req-1"))
 			o := d.ask("/" + strings.Replace(d.json("/locks.json", http.StatusOK).Locks[0].Href, ".json", "", 1))
 			w := o.confirm("Sec-Fetch-Site", "same-origin")
-			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "The lock was taken away") || !strings.Contains(w.Body.String(), "req-1") {
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "The lock was released by force") || !strings.Contains(w.Body.String(), "req-1") {
 				t.Fatalf("%d\n%s", w.Code, w.Body)
 			}
 			if !usertest.IsFree(d.client(), "user:42") {
 				t.Error("the lock is still held")
 			}
 			if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
-				t.Errorf("the holder is told %v", err)
+				t.Errorf("Unlock of the holder: %v", err)
 			}
-			if w := o.confirm(); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "This hold is over") {
-				t.Errorf("once more, %d\n%s", w.Code, w.Body)
+			if w := o.confirm(); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "This hold has ended") {
+				t.Errorf("second confirmation: %d\n%s", w.Code, w.Body)
 			}
 		})
 	}
 }
 
-func TestOfReadersOnlyTheOneThatWasSeenLosesItsHold(t *testing.T) {
+func TestForceUnlockReleasesOnlyTheReaderThatWasShown(t *testing.T) {
 	d := newDesk(t, inspector.WithForceUnlock(everybody))
 	_, first := usertest.Lock(d, d.Context(), rwlock.New(d.client()).RLocker(), "doc:1", lockmw.WithLabel("reader-1"))
 	_, second := usertest.Lock(d, d.Context(), rwlock.New(d.client()).RLocker(), "doc:1", lockmw.WithLabel("reader-2"))
@@ -122,12 +122,12 @@ func TestOfReadersOnlyTheOneThatWasSeenLosesItsHold(t *testing.T) {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
 	if err := first.Unlock(); !errors.Is(err, lockmw.ErrLost) {
-		t.Errorf("the reader that was seen is told %v", err)
+		t.Errorf("Unlock of the reader that was shown: %v", err)
 	}
 	usertest.Unlock(t, second)
 }
 
-func TestOfTwoOperatorsOneIsTooLate(t *testing.T) {
+func TestTheSecondOfTwoOperatorsReleasesNothing(t *testing.T) {
 	d := newDesk(t, inspector.WithForceUnlock(everybody))
 	usertest.Lock(d, d.Context(), d.client(), "user:42")
 	first, second := d.ask("/key?key=user:42"), d.ask("/key?key=user:42")
@@ -140,12 +140,12 @@ func TestOfTwoOperatorsOneIsTooLate(t *testing.T) {
 		t.Errorf("the second: %d\n%s", w.Code, w.Body)
 	}
 	if usertest.IsFree(d.client(), "user:42") {
-		t.Error("the lock was taken away from the next holder")
+		t.Error("the next holder has lost the lock")
 	}
 	d.get("/force-unlock?key=user:42&owner=x&token=1", http.StatusConflict)
 }
 
-func TestNothingIsTakenAwayUnconfirmed(t *testing.T) {
+func TestForceUnlockNeedsAConfirmation(t *testing.T) {
 	d := newDesk(t, inspector.WithForceUnlock(everybody))
 	usertest.Lock(d, d.Context(), d.client(), "user:42")
 	usertest.Lock(d, d.Context(), d.client(), "user:7")
@@ -171,22 +171,22 @@ func TestNothingIsTakenAwayUnconfirmed(t *testing.T) {
 		}
 	}
 	if d.json("/key.json?key=user:42", http.StatusOK).Lock.State != "held" || usertest.IsFree(d.client(), "user:42") {
-		t.Error("the lock was taken away")
+		t.Error("the lock was released")
 	}
 	w := d.do(http.MethodGet, "/force-unlock?key=user:42")
 	if c := w.Result().Cookies(); len(c) > 0 {
-		t.Errorf("a page that asks nothing sets %v", c)
+		t.Errorf("a page without a confirmation form sets cookies: %v", c)
 	}
 }
 
-func TestOnlyThoseTakeALockAwayWhoMay(t *testing.T) {
+func TestOnlyAuthorizedOperatorsMayForceUnlock(t *testing.T) {
 	d := newDesk(t, inspector.WithForceUnlock(func(r *http.Request) bool { return r.Header.Get("X-User") == "oncall" }))
 	usertest.Lock(d, d.Context(), d.client(), "user:42")
 	if page := d.get("/key?key=user:42", http.StatusOK); strings.Contains(page, "force-unlock") {
-		t.Error("it is offered to somebody who may not")
+		t.Error("the page offers a release to an unauthorized operator")
 	}
 	if w := d.do(http.MethodGet, "/key?key=user:42", "X-User", "oncall"); !strings.Contains(w.Body.String(), "force-unlock") {
-		t.Error("it is not offered to somebody who may")
+		t.Error("the page does not offer a release to an authorized operator")
 	}
 	d.get("/force-unlock?key=user:42", http.StatusForbidden)
 	if w := d.do(http.MethodPost, "/force-unlock?key=user:42"); w.Code != http.StatusForbidden {
@@ -196,7 +196,7 @@ func TestOnlyThoseTakeALockAwayWhoMay(t *testing.T) {
 	nobody.get("/force-unlock?key=user:42", http.StatusForbidden)
 }
 
-func TestConfirmationsAreGoodForAllReplicas(t *testing.T) {
+func TestConfirmationsAreValidOnAllReplicasWithTheSecret(t *testing.T) {
 	secret := inspector.WithSecret([]byte("0123456789abcdef"))
 	first := newDesk(t, inspector.WithForceUnlock(everybody), secret)
 	usertest.Lock(t, t.Context(), first.client(), "user:42")
@@ -212,7 +212,7 @@ func TestConfirmationsAreGoodForAllReplicas(t *testing.T) {
 	}
 }
 
-func TestAConfirmationEnds(t *testing.T) {
+func TestAConfirmationExpires(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		usertest.Lock(d, d.Context(), d.client(), "user:42")
 		o := d.ask("/key?key=user:42")
@@ -223,7 +223,7 @@ func TestAConfirmationEnds(t *testing.T) {
 	}, inspector.WithForceUnlock(everybody))
 }
 
-func TestTheHistorySaysWhoForcedARelease(t *testing.T) {
+func TestTheHistoryNamesTheOperatorOfAForcedRelease(t *testing.T) {
 	for want, opts := range map[string][]inspector.Option{
 		"page": nil, "alice <x>": {inspector.WithOperator(func(*http.Request) string { return "alice <x>" })},
 	} {
@@ -233,9 +233,9 @@ func TestTheHistorySaysWhoForcedARelease(t *testing.T) {
 		if w := d.ask("/key?key=user:42").confirm(); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "not in the history") {
 			t.Fatalf("%d\n%s", w.Code, w.Body)
 		}
-		d = newDeskOn(t, d.server) // which has not read the history yet
+		d = newDeskOn(t, d.server) // has not read the history yet
 		if page := d.get("/key?key=user:42", http.StatusOK); !strings.Contains(page, "forced by <bdi>"+html.EscapeString(want)+"</bdi>") {
-			t.Errorf("the page has not who forced it:\n%s", page)
+			t.Errorf("the page lacks the operator:\n%s", page)
 		}
 		var a struct {
 			History []struct {

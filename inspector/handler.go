@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -25,7 +26,7 @@ type handler struct {
 	streams, requests bound
 }
 
-// Handler serves pages and JSON about the locks that insp sees, under whatever path it is mounted, with or without
+// Handler returns a handler that serves pages and JSON about the locks of insp. Mount it under any path, with or without
 // http.StripPrefix. It has no authentication: put your own around it. It needs no Close. It panics if insp or an option is
 // nil.
 func Handler(insp *lockmw.Inspector, opts ...Option) http.Handler {
@@ -37,7 +38,7 @@ func Handler(insp *lockmw.Inspector, opts ...Option) http.Handler {
 	}
 }
 
-// routes are what the last part of a path leads to.
+// routes maps the last part of a path to its handler.
 var routes = map[string]func(*handler, http.ResponseWriter, *http.Request){
 	"":                bounded(requests, (*handler).servePage),
 	"key":             bounded(requests, (*handler).servePage),
@@ -56,20 +57,20 @@ var routes = map[string]func(*handler, http.ResponseWriter, *http.Request){
 	"icon.svg":        asset("assets/icon.svg"),
 }
 
-// routeOf returns what a path leads to. Nobody says where the handler is mounted: only the end of the path counts.
+// routeOf returns the route of a path: its last part, because the handler does not know where it is mounted.
 func routeOf(urlPath string) string {
 	_, last := path.Split(urlPath)
 	return last
 }
 
-// ServeHTTP serves a page, an answer in JSON, or what pages need.
+// ServeHTTP serves a page, JSON, or an asset.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
 		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
-	header.Set("Referrer-Policy", "same-origin") // not no-referrer, with which a browser sends no Origin either
+	header.Set("Referrer-Policy", "same-origin") // no-referrer would also remove Origin, which the check of the site needs
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
@@ -91,25 +92,25 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// redirectToRoot adds the slash to the path where the handler is mounted, so that links lead below it.
+// redirectToRoot redirects to the mount path with a slash at its end, so that relative links work.
 func (h *handler) redirectToRoot(w http.ResponseWriter, r *http.Request) {
 	seen := r.URL.Path
-	if u, err := url.ParseRequestURI(r.RequestURI); err == nil { // StripPrefix leaves this as it was
+	if u, err := url.ParseRequestURI(r.RequestURI); err == nil { // StripPrefix does not change RequestURI
 		seen = u.Path
 	}
 	to := "./" + url.PathEscape(path.Base(seen)) + "/"
 	if r.URL.RawQuery != "" {
 		to += "?" + r.URL.RawQuery
 	}
-	w.Header().Set("Location", to) // http.Redirect would put r.URL.Path before it, which may lack its beginning
+	w.Header().Set("Location", to) // http.Redirect would prepend r.URL.Path, which StripPrefix may have shortened
 	w.WriteHeader(http.StatusFound)
 }
 
-// subject returns what a request is about: a page by its name.
+// subject returns the subject of the page with this name.
 func (h *handler) subject(page string, r *http.Request) (subject, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, queryError("the query cannot be read")
+		return nil, queryError("the query cannot be parsed")
 	}
 	if routeOf(r.URL.Path) == "live" { // the first is the page's name
 		values["page"] = values["page"][min(1, len(values["page"])):]
@@ -137,17 +138,17 @@ func (h *handler) process(values url.Values) (subject, error) {
 	case len(values["process"]) > 1:
 		return nil, queryError("process is given more than once")
 	case len(name) > mostName:
-		return nil, queryError("the name of a process is shorter")
+		return nil, queryError(fmt.Sprintf("the name of a process has at most %d bytes", mostName))
 	case name == "":
 		return &processPage{hub: h.hub}, nil
 	}
 	return &processPage{h.hub, name, h.hub.process(name)}, nil
 }
 
-// mostName is how many bytes the name of a process has at most: that of its host, which has 253, and two numbers.
+// mostName is the maximum length of a process name in bytes: a host name has at most 253, and two numbers follow.
 const mostName = 512
 
-// statusOf is the status and the title of the answer if there is no subject.
+// statusOf returns the status and title of the answer for an error of subject.
 func statusOf(err error) (status int, title string) {
 	if _, ok := errors.AsType[queryError](err); ok {
 		return http.StatusBadRequest, "Bad request"
@@ -155,7 +156,7 @@ func statusOf(err error) (status int, title string) {
 	return http.StatusNotFound, "No such key"
 }
 
-// await waits until what is known of s is fresh. It waits for all that is read together.
+// await waits for fresh data for s, including all feeds that are read together.
 func await(ctx context.Context, s subject) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -178,7 +179,7 @@ func (h *handler) servePage(w http.ResponseWriter, r *http.Request) {
 	h.write(w, p)
 }
 
-// message is a page that says one thing.
+// message returns a page with one text.
 func (h *handler) message(status int, title, text string) *page {
 	return &page{Name: "message", Title: title, Prefix: h.hub.insp.Prefix(), Status: status, Body: text}
 }
@@ -186,7 +187,7 @@ func (h *handler) message(status int, title, text string) *page {
 //go:embed pages assets
 var files embed.FS
 
-// templates are the pages, each with the layout around it.
+// templates has the template of each page, with the layout around it.
 var templates = func() map[string]*template.Template {
 	functions := template.FuncMap{"pieces": pieces, "plain": plain}
 	layout := template.Must(template.New("").Funcs(functions).ParseFS(files, "pages/layout.html", "pages/parts.html"))
@@ -201,7 +202,7 @@ var templates = func() map[string]*template.Template {
 func (h *handler) write(w http.ResponseWriter, p *page) {
 	var b bytes.Buffer
 	if err := templates[p.Name].ExecuteTemplate(&b, "layout", p); err != nil {
-		h.logger.Error("lockmw: inspector: a page cannot be shown", "error", err)
+		h.logger.Error("lockmw: inspector: rendering a page failed", "error", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
@@ -210,7 +211,7 @@ func (h *handler) write(w http.ResponseWriter, p *page) {
 	w.Write(b.Bytes())
 }
 
-// asset serves a file that pages need.
+// asset serves an embedded file.
 func asset(name string) func(*handler, http.ResponseWriter, *http.Request) {
 	return func(_ *handler, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
@@ -218,11 +219,11 @@ func asset(name string) func(*handler, http.ResponseWriter, *http.Request) {
 	}
 }
 
-// isForeign reports whether another site caused a request, unless somebody has followed a link. Browsers say so.
+// isForeign reports whether another site caused a request, other than a link that the user followed. Browsers send this in headers.
 func isForeign(r *http.Request) bool {
 	if r.Header.Get("Sec-Fetch-Site") != "cross-site" {
 		return false
 	}
 	to := r.Header.Get("Sec-Fetch-Dest")
-	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || to != "" && to != "document" // not into a frame
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || to != "" && to != "document" // a frame is refused
 }

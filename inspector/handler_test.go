@@ -55,7 +55,7 @@ func TestAllLocksAreShown(t *testing.T) {
 		t.Errorf("the holder is %+v", h)
 	}
 	if first.LongestWait == nil {
-		t.Error("nobody knows how long the call waits")
+		t.Error("the longest wait is missing")
 	}
 	page := d.get("/", http.StatusOK)
 	for _, want := range []string{">req-1<", ">contended<", ">lingering<", ">5 locks<", `href="key?key=user%3A42"`} {
@@ -87,10 +87,10 @@ func TestOneLockIsShown(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "force-unlock") {
-		t.Error("the page offers to take the lock away, which nobody may")
+		t.Error("the page offers a release, which nobody may do")
 	}
 	if page := d.get("/key?key=other", http.StatusOK); !strings.Contains(page, "Nobody holds this lock") {
-		t.Errorf("a free lock is shown so:\n%s", page)
+		t.Errorf("the page of a free lock:\n%s", page)
 	}
 	d.get("/key", http.StatusNotFound)
 	d.get("/key?key="+strings.Repeat("x", 1025), http.StatusNotFound)
@@ -125,7 +125,7 @@ func TestLocksAreFilteredAndSorted(t *testing.T) {
 	usertest.Lock(d, d.Context(), fairlock.New(worker), "b:2")
 	d.wait(worker, "a:2")
 	d.wait(worker, "b:1")
-	d.wait(d.client(), "b:1") // of a third process: one tells only after a while how many of its calls wait
+	d.wait(d.client(), "b:1") // a third process, because a process reports its number of waiting calls only after a while
 	process := d.json("/key.json?key=b:2", http.StatusOK).Lock.Holders[0].Process
 	for query, want := range map[string]string{
 		"": "b:1 a:2 a:1 b:2", "sort=-waiting": "a:1 b:2 a:2 b:1", "sort=key": "a:1 a:2 b:1 b:2", "sort=-key": "b:2 b:1 a:2 a:1",
@@ -162,7 +162,7 @@ func turnPages(d *desk) {
 	}
 }
 
-func TestChangesAreThoseOfTheSamePage(t *testing.T) {
+func TestAStreamHasTheQueryOfItsPage(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		web := d.client()
 		for i := range 150 {
@@ -176,7 +176,7 @@ func TestChangesAreThoseOfTheSamePage(t *testing.T) {
 	})
 }
 
-// mounts are ways to put the page under a path.
+// mounts are ways to mount the handler.
 var mounts = map[string]func(page http.Handler) http.Handler{
 	"StripPrefix": func(page http.Handler) http.Handler { return http.StripPrefix("/ops/locks", page) },
 	"ServeMux": func(page http.Handler) http.Handler {
@@ -217,7 +217,7 @@ func TestLinksAreRightWhereverThePageIsMounted(t *testing.T) {
 						continue
 					}
 					if strings.Contains(to.Path, "live") && !strings.HasSuffix(to.Path, ".js") {
-						continue // it does not end
+						continue // the stream does not end
 					}
 					d.get(to.String(), http.StatusOK)
 				}
@@ -226,7 +226,7 @@ func TestLinksAreRightWhereverThePageIsMounted(t *testing.T) {
 	}
 }
 
-// linksOf returns everything that a page links to.
+// linksOf returns all links of a page.
 func linksOf(page string) (links []string) {
 	for _, part := range strings.Split(page, `="`)[1:] {
 		value, _, _ := strings.Cut(part, `"`)
@@ -238,7 +238,7 @@ func linksOf(page string) (links []string) {
 	return links
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestUnknownPathsAreNotFound(t *testing.T) {
 	d := newDesk(t)
 	for _, path := range []string{"/nothing.json", "/favicon.ico", "/ops/style.css.map"} {
 		d.get(path, http.StatusNotFound)
@@ -250,7 +250,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}
 }
 
-func TestNoPageRunsWhatIsNotItsOwn(t *testing.T) {
+func TestPagesForbidForeignAndInlineScripts(t *testing.T) {
 	d := newDesk(t)
 	usertest.Lock(d, d.Context(), d.client(), "user:42")
 	for _, path := range []string{"/", "/key?key=user:42", "/redis", "/key", "/locks.json", "/style.css", "/live.js", "/icon.svg"} {
@@ -272,7 +272,7 @@ func TestNoPageRunsWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-func TestHandlerRefusesNonsense(t *testing.T) {
+func TestHandlerPanicsForInvalidOptions(t *testing.T) {
 	for name, call := range map[string]func(){
 		"no Inspector":   func() { inspector.Handler(nil) },
 		"a nil option":   func() { inspector.Handler(newDesk(t).insp, nil) },

@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A desk is a page that is asked without a network, and the server that it is about.
+// A desk is a handler that is called without a network, with its Redis server.
 type desk struct {
 	*testing.T
 	server *redistest.Server
@@ -31,7 +31,7 @@ func newDesk(t *testing.T, opts ...inspector.Option) *desk {
 	return newDeskOn(t, redistest.Mini(t), opts...)
 }
 
-// newDeskOn is newDesk on a server. It says nothing in the log.
+// newDeskOn is newDesk on a server. It discards the log.
 func newDeskOn(t *testing.T, s *redistest.Server, opts ...inspector.Option) *desk {
 	t.Helper()
 	insp := usertest.Inspector(t, s.NewClient(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }))
@@ -39,16 +39,16 @@ func newDeskOn(t *testing.T, s *redistest.Server, opts ...inspector.Option) *des
 	return &desk{t, s, insp, inspector.Handler(insp, append([]inspector.Option{silent}, opts...)...)}
 }
 
-// inBubble runs test with a page whose minutes pass at once.
+// inBubble runs test in a synctest bubble, so that minutes pass immediately.
 func inBubble(t *testing.T, test func(d *desk), opts ...inspector.Option) {
 	t.Helper()
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
-		t.Cleanup(func() { time.Sleep(2 * time.Minute) }) // until the last read that nobody waits for is given up
+		t.Cleanup(func() { time.Sleep(2 * time.Minute) }) // until reads without viewers are cancelled
 		test(newDeskOn(t, s, opts...))
 	})
 }
 
-// through has the page read the server with these options from now on.
+// through makes the handler connect to the server with these options from now on.
 func (d *desk) through(opts ...func(*redis.Options)) {
 	d.Helper()
 	d.insp = usertest.Inspector(d, d.server.NewClient(d, opts...))
@@ -57,7 +57,7 @@ func (d *desk) through(opts ...func(*redis.Options)) {
 
 func (d *desk) client() *lockmw.Client { return usertest.Client(d.T, d.server) }
 
-// do sends a request; the header is of names and values in turn.
+// do sends a request; header has names and values in turn.
 func (d *desk) do(method, path string, header ...string) *httptest.ResponseRecorder {
 	d.Helper()
 	return d.serve(httptest.NewRequest(method, path, nil), header...)
@@ -73,7 +73,7 @@ func (d *desk) serve(r *http.Request, header ...string) *httptest.ResponseRecord
 	return w
 }
 
-// get wants a page with that status. On a busy machine Redis may not have answered yet.
+// get returns a page and checks its status. It retries, because on a busy machine Redis may not have answered yet.
 func (d *desk) get(path string, status int) string {
 	d.Helper()
 	w := d.do(http.MethodGet, path)
@@ -86,7 +86,7 @@ func (d *desk) get(path string, status int) string {
 	return w.Body.String()
 }
 
-// A lockJSON is a part of what JSON says of a lock.
+// A lockJSON has some of the JSON fields of a lock.
 type lockJSON struct {
 	Key, Href, Mode, State string
 	Holders                []struct {
@@ -137,7 +137,7 @@ type locksJSON struct {
 	Error    *errorJSON
 }
 
-// json wants an answer in JSON with that status.
+// json returns an answer in JSON and checks its status.
 func (d *desk) json(path string, status int) (a locksJSON) {
 	d.Helper()
 	text := d.get(path, status)
@@ -150,7 +150,7 @@ func (d *desk) json(path string, status int) (a locksJSON) {
 	return a
 }
 
-// keys are those of an answer, in its order.
+// keys returns the keys of an answer, in its order.
 func (a *locksJSON) keys() (keys []string) {
 	for _, l := range a.Locks {
 		keys = append(keys, l.Key)
@@ -158,7 +158,7 @@ func (a *locksJSON) keys() (keys []string) {
 	return keys
 }
 
-// wait has a call wait for key until the test ends. It returns when the call waits.
+// wait starts a call that waits for key until the test ends, and returns once the call waits.
 func (d *desk) wait(l lockmw.Locker, key string, opts ...lockmw.Option) {
 	d.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

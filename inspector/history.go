@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// recentEvents is how many recorded events of a key a page has.
+	// recentEvents is the number of recorded events on the page of a key.
 	recentEvents = 20
-	// lastEvents is how many events of all keys are looked through, about: some 3 MB on the wire the first time.
+	// lastEvents is about the number of events of all keys that are read: some 3 MB on the wire the first time.
 	lastEvents = 20_000
 )
 
-// A past is what was recorded last of all keys. It does not change.
+// A past has the last recorded events of all keys. It is immutable.
 type past struct {
-	events []lockevents.Event // in the order of their times
-	lastID string             // of the entry that was read last
+	events []lockevents.Event // sorted by time
+	lastID string             // of the newest entry that was read
 	byKey  map[string][]lockevents.Event
-	since  time.Time // when the first of events happened, if there were more; zero: there were not
+	since  time.Time // time of the first of events, if older ones exist; otherwise zero
 }
 
 // A happening is a recorded event of a key.
@@ -36,15 +36,15 @@ type happening struct {
 	Held    millis    `json:"held_ms,omitempty"`
 	Outcome string    `json:"outcome,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	Holder  string    `json:"holder_process,omitempty"` // of a forced release: whose hold it ended
+	Holder  string    `json:"holder_process,omitempty"` // of a forced release: the process whose hold it ended
 	By      string    `json:"by,omitempty"`             // of a forced release: the operator
 }
 
-// Whose is the process whose attempt or hold the event is about.
+// Whose returns the process whose attempt or hold the event is about.
 func (h happening) Whose() string { return cmp.Or(h.Holder, h.Process) }
 
-// readEvents reads what package lockevents has recorded since it last looked. A page without it says nothing of that: most programs
-// record nothing, and the user of the page may lack the right. Like a scan, it pauses between pages.
+// readEvents reads the events that package lockevents has recorded since the last call. If there are none, pages omit the history: most
+// programs do not record events, and the Redis user of the page may lack the right. Like a scan, it pauses between pages.
 func (h *hub) readEvents(ctx context.Context, alive func(), _ func(*past)) (*past, error) {
 	history := lockevents.NewHistory(h.insp)
 	before := h.events.now().value
@@ -73,7 +73,7 @@ func (h *hub) readEvents(ctx context.Context, alive func(), _ func(*past)) (*pas
 		alive()
 		began = time.Now()
 	}
-	if len(now.events) == 0 && !rest() { // there was no page
+	if len(now.events) == 0 && !rest() { // the stream had no new page
 		return nil, ctx.Err()
 	}
 	h.trend.count(now.events)
@@ -87,7 +87,7 @@ func (h *hub) readEvents(ctx context.Context, alive func(), _ func(*past)) (*pas
 	return now, nil
 }
 
-// index sorts the events, and leaves out those that are too many.
+// index sorts the events, drops the oldest beyond lastEvents, and groups them by key.
 func (p *past) index(more bool) {
 	lockevents.SortByTime(p.events)
 	if n := len(p.events) - lastEvents; n > 0 {
@@ -103,7 +103,7 @@ func (p *past) index(more bool) {
 	}
 }
 
-// of returns the last events of a key, and since when all of them are known; zero if they always were.
+// of returns the last events of a key, and the time since which they are complete; zero if they are complete.
 func (p *past) of(key string) (events []lockevents.Event, since time.Time) {
 	if p == nil {
 		return nil, time.Time{}
@@ -112,8 +112,7 @@ func (p *past) of(key string) (events []lockevents.Event, since time.Time) {
 	return events[max(len(events)-recentEvents, 0):], p.since
 }
 
-// happenings are events as pages show them, the latest first. Errors may repeat keys, so that they are not shown where keys are
-// redacted.
+// happenings converts events for pages, the latest first. With redacted keys it omits errors, because they may contain keys.
 func (v *view) happenings(events []lockevents.Event) []happening {
 	all := make([]happening, len(events))
 	for i := range events {

@@ -17,17 +17,17 @@ import (
 	"github.com/lockmw/go/tracing"
 )
 
-// hostile keys are what somebody may have put into a lock's key.
+// hostile has keys that an attacker may choose.
 var hostile = []string{
 	"<script>alert(1)</script>", `"><img src=x onerror=alert(1)>`, "'\"`${7*7}{{7*7}}", "two\nlines\r\ttabbed", "\x00\x1b[31mred", "bytes\xff\xfe",
 	"a/../../b", "..", "%2f%2e%2e", "a b+c&d=e#f?g", "javascript:alert(1)", "\u202egnirts", "räksmörgås 🔒", strings.Repeat("x", 1024),
 	strings.Repeat("\xff", 1024), "</table></main>", "{}", "data: x\n\ndata: y", "key.json",
 }
 
-func TestNoKeyIsTakenForMarkup(t *testing.T) {
+func TestKeysAreEscapedInPages(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		keys := hostile
-		if s.Mini != nil { // it does not take other patterns
+		if s.Mini != nil { // miniredis does not support other patterns
 			keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return !utf8.ValidString(key) })
 		}
 		showHostile(newDeskOn(t, s, inspector.WithForceUnlock(everybody)), keys)
@@ -81,11 +81,11 @@ func showHostile(d *desk, hostile []string) {
 		}
 	}
 	if !strings.Contains(pages[0], `<i class="escape">\x00</i><i class="escape">\x1b</i>[31mred`) {
-		t.Errorf("what cannot be seen is not shown:\n%s", pages[0])
+		t.Errorf("invisible characters are not escaped:\n%s", pages[0])
 	}
 }
 
-func TestRedactedKeysAreNowhere(t *testing.T) {
+func TestRedactedKeysAppearNowhere(t *testing.T) {
 	const key = "customer:secret@example.com"
 	redactors := map[string]func(string) string{
 		"hash": tracing.HashKey([]byte("a secret")), "word": tracing.RedactKey, "panic": func(key string) string { panic(key) },
@@ -116,7 +116,7 @@ func TestRedactedKeysAreNowhere(t *testing.T) {
 				}
 			}
 			if a := d.json("/locks.json?q=secret", http.StatusOK); a.Matched != 0 {
-				t.Error("the filter tells whether there is a key with these letters")
+				t.Error("the filter reveals whether a key contains these letters")
 			}
 			d.get("/key?key="+url.QueryEscape(key), http.StatusNotFound)
 			d.get("/key?id=AAAA", http.StatusNotFound)
@@ -125,17 +125,17 @@ func TestRedactedKeysAreNowhere(t *testing.T) {
 	}
 }
 
-func TestLinksToRedactedKeysAreGoodForAllReplicas(t *testing.T) {
+func TestLinksToRedactedKeysAreValidOnAllReplicasWithTheSecret(t *testing.T) {
 	secret := []byte("0123456789abcdef")
 	first := newDesk(t, inspector.WithKeyRedactor(tracing.RedactKey), inspector.WithSecret(secret))
 	usertest.Lock(t, t.Context(), first.client(), "user:42")
 	link := "/" + first.json("/locks.json", http.StatusOK).Locks[0].Href
 	second := newDeskOn(t, first.server, inspector.WithKeyRedactor(tracing.RedactKey), inspector.WithSecret(secret))
 	if l := second.json(link, http.StatusOK).Lock; l.State != "held" || l.Href != link[1:] {
-		t.Errorf("the second replica says %+v", l)
+		t.Errorf("the second replica returns %+v", l)
 	}
 	third := newDeskOn(t, first.server, inspector.WithKeyRedactor(tracing.RedactKey))
 	third.get(link, http.StatusNotFound)
 	fourth := newDeskOn(t, first.server, inspector.WithKeyRedactor(tracing.RedactKey))
-	fourth.get("/"+third.json("/locks.json", http.StatusOK).Locks[0].Href, http.StatusNotFound) // each has a secret of its own
+	fourth.get("/"+third.json("/locks.json", http.StatusOK).Locks[0].Href, http.StatusNotFound) // each has its own secret
 }

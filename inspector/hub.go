@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A hub has all that is read from Redis, once for all viewers.
+// A hub has everything that is read from Redis, once for all viewers.
 type hub struct {
 	insp  *lockmw.Inspector
 	shown func(key string) string
@@ -23,7 +23,7 @@ type hub struct {
 	trend    *trend
 	tasks    *taskReader
 	locks    *feed[*snapshot]
-	queues   *feed[*snapshot] // of the locks that are waited for, while all of them are not read often
+	queues   *feed[*snapshot] // locks with waiters, while reading all locks takes long
 	servers  *feed[[]lockmw.Server]
 	prefixes *feed[[]string]
 	kept     *feed[map[string][]string] // names of kept places, by key
@@ -33,11 +33,11 @@ type hub struct {
 	mu        sync.Mutex
 	keys      map[string]*feed[keyStatus]
 	processes map[string]*feed[*presence]
-	merged    *snapshot // of what these two have read
+	merged    *snapshot // of the last readings of locks and queues
 	from      [2]*snapshot
 }
 
-// A keyStatus is the status of a key, or why what Redis has there is none.
+// A keyStatus is the status of a key, or the reason why the value in Redis is not a lock.
 type keyStatus struct {
 	lockmw.Status
 	wrong error
@@ -61,19 +61,19 @@ func newFeed[T any](p *pace, every time.Duration, read func(context.Context) (T,
 	return &feed[T]{pace: p, class: ofOthers, every: every, read: func(ctx context.Context, _ func(), _ func(T)) (T, error) { return read(ctx) }}
 }
 
-// newScan returns a feed of what a scan finds.
+// newScan returns a feed of the result of a scan.
 func newScan[T any](p *pace, every time.Duration, scan func(context.Context, ...lockmw.ScanOption) (T, error)) *feed[T] {
 	return &feed[T]{pace: p, class: ofOthers, every: every, load: scanShare, read: func(ctx context.Context, alive func(), _ func(T)) (T, error) {
 		return scan(ctx, lockmw.WithShare(scanShare), aliveAt(alive))
 	}}
 }
 
-// aliveAt tells a feed of each page of a scan.
+// aliveAt reports each page of a scan to its feed.
 func aliveAt(alive func()) lockmw.ScanOption {
 	return lockmw.WithScanProgress(func(lockmw.ScanProgress) { alive() })
 }
 
-// examine looks for what is wrong with the servers. It writes nothing.
+// examine runs the checks of package doctor on the servers. It writes nothing.
 func (h *hub) examine(ctx context.Context) (findings []doctor.Finding, err error) {
 	o := doctor.Options{Prefix: h.insp.Prefix(), Lease: 30 * time.Second, ReadOnly: true}
 	for f := range doctor.Examine(ctx, h.insp.Redis(), o) {
@@ -82,30 +82,30 @@ func (h *hub) examine(ctx context.Context) (findings []doctor.Finding, err error
 	return findings, ctx.Err()
 }
 
-// scanShare is the part of the server's time that a scan may have while it runs. The pauses between scans make up for it.
+// scanShare is the part of the server's time that a running scan may take. The pauses between scans compensate for it.
 const scanShare = 0.25
 
-// showEvery is how often a scan shows what it has found so far.
+// showEvery is the interval at which a scan shows partial results.
 const showEvery = 500 * time.Millisecond
 
 // readAll reads all locks.
 func (h *hub) readAll(ctx context.Context, alive func(), sofar func(*snapshot)) (*snapshot, error) {
 	var entries []*entry
 	shown := time.Now()
-	getsOn := func() {
+	advance := func() {
 		alive()
 		if time.Since(shown) >= showEvery && len(entries) > 0 {
 			shown = time.Now()
 			sofar(newSnapshot(slices.Clip(entries)))
 		}
 	}
-	progress := lockmw.WithScanProgress(func(lockmw.ScanProgress) { getsOn() }) // also of pages without a lock
+	progress := lockmw.WithScanProgress(func(lockmw.ScanProgress) { advance() }) // also for pages without a lock
 	for status, err := range h.insp.All(ctx, lockmw.WithShare(scanShare), progress) {
 		if err != nil && status.Key == "" {
 			return nil, err
 		}
 		entries = append(entries, newEntry(status, err, time.Now(), h.shown(status.Key)))
-		getsOn()
+		advance()
 	}
 	all := newSnapshot(entries)
 	if ctx.Err() == nil {
@@ -114,17 +114,17 @@ func (h *hub) readAll(ctx context.Context, alive func(), sofar func(*snapshot)) 
 	return all, ctx.Err()
 }
 
-// often is how old a reading of all locks may be, so that there is no need to read those that are waited for.
+// often is the maximum age of a reading of all locks that makes an extra read of the queues unnecessary.
 const often = 2 * time.Second
 
-// readQueues reads the locks that are waited for, and those that were when it last looked. It reads nothing if all locks have
-// just been read.
+// readQueues reads the locks that have waiters, and those that had waiters at the last read. It reads nothing if all locks have just
+// been read.
 func (h *hub) readQueues(ctx context.Context, alive func(), _ func(*snapshot)) (*snapshot, error) {
 	all := h.locks.now()
 	if !all.whole || time.Since(all.at) < often {
-		return nil, nil //nolint:nilnil // there is nothing to add
+		return nil, nil //nolint:nilnil // nothing to add
 	}
-	free := make(map[string]bool) // unless it comes
+	free := make(map[string]bool) // unless Queued returns the key
 	for _, e := range all.value.entries {
 		if e.waiting > 0 {
 			free[e.Key] = true
@@ -154,7 +154,7 @@ func (h *hub) readQueues(ctx context.Context, alive func(), _ func(*snapshot)) (
 	return &snapshot{entries: entries}, ctx.Err()
 }
 
-// all returns all locks, of which those that are waited for may have been read later than the others.
+// all returns all locks. Locks with waiters may come from a later read than the others.
 func (h *hub) all() reading[*snapshot] {
 	all, queues := h.locks.now(), h.queues.now()
 	if !all.whole || queues.value == nil || !queues.at.After(all.at) {
@@ -170,7 +170,7 @@ func (h *hub) all() reading[*snapshot] {
 	return all
 }
 
-// merge returns the locks of a snapshot, as a later one has them if it does.
+// merge returns the locks of all, updated with the newer entries of later.
 func merge(all, later *snapshot) *snapshot {
 	byKey := make(map[string]*entry, len(later.entries))
 	for _, e := range later.entries {
@@ -196,7 +196,7 @@ func merge(all, later *snapshot) *snapshot {
 	return newSnapshot(entries)
 }
 
-// key returns the feed of a key.
+// key returns the feed of a key, and drops idle feeds of other keys.
 func (h *hub) key(key string) *feed[keyStatus] {
 	h.mu.Lock()
 	defer h.mu.Unlock()

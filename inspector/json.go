@@ -9,18 +9,18 @@ import (
 	"github.com/lockmw/go/internal/doctor"
 )
 
-// What all answers in JSON begin with.
+// An answer has the fields with which every answer in JSON begins.
 type answer struct {
 	Prefix string     `json:"prefix"`
-	AsOf   *time.Time `json:"as_of"` // when the server was read; null: never
+	AsOf   *time.Time `json:"as_of"` // time of the data; null: no data yet
 	Age    millis     `json:"age_ms"`
-	Error  *problem   `json:"error,omitempty"` // why what follows is not the state of now
+	Error  *problem   `json:"error,omitempty"` // why the data is not the current state
 }
 
 type locksAnswer struct {
 	answer
-	Complete bool    `json:"complete"` // false: locks are still being read for the first time
-	Totals   *totals `json:"totals"`   // null: no lock was ever read
+	Complete bool    `json:"complete"` // false: the first read of all locks is still running
+	Totals   *totals `json:"totals"`   // null: locks were never read
 	Matched  int     `json:"matched"`
 	Page     int     `json:"page"`
 	Pages    int     `json:"pages"`
@@ -35,7 +35,7 @@ type trendsAnswer struct {
 type keyAnswer struct {
 	answer
 	Lock    *lock       `json:"lock"`
-	History []happening `json:"history"` // the latest first; empty if nothing is recorded
+	History []happening `json:"history"` // latest first; empty without recorded events
 }
 
 type processAnswer struct {
@@ -44,14 +44,14 @@ type processAnswer struct {
 	Processes []process    `json:"processes"`
 	Holds     []heldLock   `json:"holds"`
 	Waits     []wantedLock `json:"waits"`
-	Silence   *silence     `json:"silence"` // null: the name is none of one process
+	Silence   *silence     `json:"silence"` // null unless the name is that of one process
 }
 
 type redisAnswer struct {
 	answer
 	Servers  []server `json:"servers"`
 	Prefixes []string `json:"prefixes"`
-	// Findings are what is looked at before production, as far as it can be seen without writing.
+	// Findings are the results of the doctor's checks that do not write.
 	Findings []doctor.Finding `json:"findings"`
 }
 
@@ -100,7 +100,7 @@ func (h *handler) serveJSON(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// orEmpty makes a list that is [] in JSON, not null.
+// orEmpty returns list, or an empty list for nil, which is [] in JSON instead of null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -113,7 +113,7 @@ func (h *handler) writeJSON(w http.ResponseWriter, status int, body any) {
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	if err := e.Encode(body); err != nil { // the client has gone
-		h.logger.Debug("lockmw: inspector: an answer was not sent", "error", err)
+	if err := e.Encode(body); err != nil { // the client has closed the connection
+		h.logger.Debug("lockmw: inspector: sending an answer failed", "error", err)
 	}
 }

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// streamFor is how long a stream of changes lasts. The browser then asks for another, and so shows again that it may; and
-	// http.Server.Shutdown waits no longer than that.
+	// streamFor is the lifetime of an event stream. The browser then opens another, which checks its authentication again. It also
+	// bounds the wait of http.Server.Shutdown.
 	streamFor = time.Minute
-	// sayAnything is after how long a stream is written to at the latest, to see whether anybody reads it.
+	// sayAnything is the maximum time between two writes to a stream. A write detects a closed connection.
 	sayAnything = 15 * time.Second
-	// writeWithin is how long a browser may take nothing of a stream.
+	// writeWithin is how long a browser may stop reading a stream.
 	writeWithin = 30 * time.Second
-	// restFor is how long a stream says nothing after each change.
+	// restFor is the pause of a stream after each change.
 	restFor = 500 * time.Millisecond
 )
 
-// serveLive sends the part of a page that changes, as server-sent events: at once, and whenever it is another one.
+// serveLive sends the variable part of a page as server-sent events: immediately, and after each change.
 func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	s, err := h.subject(r.URL.Query().Get("page"), r)
 	if err != nil {
@@ -32,19 +32,19 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	}
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
-	header.Set("X-Accel-Buffering", "no") // nginx would hold it back
+	header.Set("X-Accel-Buffering", "no") // nginx would buffer the events
 	stream := &stream{w: w, out: http.NewResponseController(w)}
 	if !stream.write("retry: 1000\n\n") {
 		return
 	}
 	viewer := newViewer()
 	defer watchAll(s, viewer)()
-	viewer.tell() // others may look already
+	viewer.tell() // other viewers may have loaded the data already
 	ctx, cancel := context.WithTimeout(r.Context(), streamFor)
 	defer cancel()
 	silence := time.NewTicker(sayAnything)
 	defer silence.Stop()
-	aging := time.NewTicker(time.Second) // of what is shown while Redis does not answer
+	aging := time.NewTicker(time.Second) // updates the age of old data while Redis does not answer
 	defer aging.Stop()
 	v := h.view(r)
 	for {
@@ -63,14 +63,14 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		p := s.show(v)
-		if p == nil { // many search
+		if p == nil { // too many searches run
 			viewer.tell()
 			if !pause.For(ctx, restFor) {
 				return
 			}
 			continue
 		}
-		if p.Status != http.StatusOK && !p.failed() { // nothing is known yet, and it is too early to say so
+		if p.Status != http.StatusOK && !p.failed() { // no data yet, and too early to report that
 			continue
 		}
 		if !stream.send(p) || !pause.For(ctx, restFor) {
@@ -79,20 +79,20 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A stream is an answer that goes on.
+// A stream is the answer of an event stream.
 type stream struct {
 	w    http.ResponseWriter
 	out  *http.ResponseController
 	sent []byte
 }
 
-// send sends what changes of a page, unless it is what was sent last; false if nobody reads it.
+// send sends the variable part of a page, unless it equals the last one. It reports false if the client has closed the connection.
 func (s *stream) send(p *page) bool {
 	var b bytes.Buffer
 	if err := templates[p.Name].ExecuteTemplate(&b, "live", p); err != nil {
 		return false
 	}
-	state := bytes.ReplaceAll(b.Bytes(), []byte("\r"), []byte("&#13;")) // a line of an event ends with it
+	state := bytes.ReplaceAll(b.Bytes(), []byte("\r"), []byte("&#13;")) // a \r would end a line of the event
 	if bytes.Equal(state, s.sent) {
 		return true
 	}
@@ -107,7 +107,7 @@ func (s *stream) send(p *page) bool {
 }
 
 func (s *stream) write(text string) bool {
-	_ = s.out.SetWriteDeadline(time.Now().Add(writeWithin)) // a server's own would end the stream; not every writer can
+	_ = s.out.SetWriteDeadline(time.Now().Add(writeWithin)) // replaces the server's own deadline; not every writer supports it
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return false
 	}

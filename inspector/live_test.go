@@ -72,7 +72,7 @@ func (w *streamWriter) Header() http.Header { return w.header }
 func (w *streamWriter) WriteHeader(int)     {}
 func (w *streamWriter) Flush()              {}
 
-// until reads until a change has that text, and returns it.
+// until reads changes until one contains a text, and returns it.
 func (w *watcher) until(text string) string {
 	w.Helper()
 	var last string
@@ -124,11 +124,11 @@ func TestAStreamEndsAfterAMinute(t *testing.T) {
 	})
 }
 
-// Nothing is read while nobody looks, and what is read does not depend on how many look.
+// Without viewers nothing is read, and the number of reads does not depend on the number of viewers.
 func TestViewersShareWhatIsRead(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		usertest.Lock(d, d.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
-		time.Sleep(time.Minute) // the client has nothing left to say
+		time.Sleep(time.Minute) // until the client sends nothing more
 		sent := func(viewers int) int {
 			wire := d.server.NewWire()
 			wire.Record()
@@ -145,7 +145,7 @@ func TestViewersShareWhatIsRead(t *testing.T) {
 			n := len(wire.Sent())
 			time.Sleep(time.Minute)
 			if left := len(wire.Sent()); left != n {
-				d.Errorf("%d commands while nobody looks", left-n)
+				d.Errorf("%d commands without viewers", left-n)
 			}
 			return n
 		}
@@ -156,18 +156,18 @@ func TestViewersShareWhatIsRead(t *testing.T) {
 	})
 }
 
-// A slowConn is far away.
+// A slowConn is a connection to a distant server.
 type slowConn struct {
 	net.Conn
-	busy *atomic.Int64 // how long it has taken, of all of them
-	now  *atomic.Int64 // how many of them are taking their time
+	busy *atomic.Int64 // total time of requests on all connections
+	now  *atomic.Int64 // number of running requests
 	most *atomic.Int64
 }
 
 func (c slowConn) Write(b []byte) (int, error) {
 	const far = 30 * time.Millisecond
 	c.busy.Add(int64(far))
-	for n := c.now.Add(1); n > c.most.Load(); { // one too many does no harm
+	for n := c.now.Add(1); n > c.most.Load(); { // a race here is harmless
 		c.most.Store(n)
 	}
 	defer c.now.Add(-1)
@@ -175,14 +175,14 @@ func (c slowConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// farAway has the page ask its server from far away. It returns how long it has asked.
+// farAway gives the handler a slow connection to its server. It returns the total time of its requests.
 func (d *desk) farAway() *atomic.Int64 {
 	d.Helper()
 	busy, _ := d.farAwayTogether()
 	return busy
 }
 
-// farAwayTogether also returns how often it was asked side by side, at most.
+// farAwayTogether also returns the maximum number of concurrent requests.
 func (d *desk) farAwayTogether() (busy, most *atomic.Int64) {
 	d.Helper()
 	busy, most = new(atomic.Int64), new(atomic.Int64)
@@ -197,8 +197,8 @@ func (d *desk) farAwayTogether() (busy, most *atomic.Int64) {
 	return busy, most
 }
 
-// A page does not wait for all of very many locks, but reading them goes on.
-func TestAReloadShowsWhatTheLastOneBeganToRead(t *testing.T) {
+// A page does not wait for all of very many locks, but the read continues.
+func TestAReloadContinuesTheReadOfTheLastOne(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		d.farAway()
 		locks := d.client()
@@ -210,13 +210,13 @@ func TestAReloadShowsWhatTheLastOneBeganToRead(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		if a := d.json("/locks.json", http.StatusOK); !a.Complete || a.Matched != 1200 {
-			d.Errorf("ten seconds later, %d locks are known, complete: %v", a.Matched, a.Complete)
+			d.Errorf("ten seconds later, %d locks are listed, complete: %v", a.Matched, a.Complete)
 		}
 	})
 }
 
-// A server that takes long to be read is not read often, but it is asked more often who waits.
-func TestContentionIsSeenWhileThereIsNoTimeToReadAllLocks(t *testing.T) {
+// All locks of a slow server are read rarely, but its queues more often.
+func TestContentionIsShownWhileReadingAllLocksTakesLong(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		busy := d.farAway()
 		locks, other := d.client(), d.client()
@@ -271,7 +271,7 @@ func TestReloadsReadNoMoreThanAStream(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsAwayIsShownWithWhatWasKnown(t *testing.T) {
+func TestAnUnreachableServerIsShownWithTheLastState(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		usertest.Lock(d, d.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
 		d.get("/", http.StatusOK)
@@ -296,7 +296,7 @@ func TestAServerThatIsAwayIsShownWithWhatWasKnown(t *testing.T) {
 	})
 }
 
-// await reloads until a page has that text.
+// await reloads a page until it contains a text.
 func (d *desk) await(path, text string) {
 	d.Helper()
 	usertest.Eventually(d, path+" says "+text, time.Minute, func() bool {
@@ -304,7 +304,7 @@ func (d *desk) await(path, text string) {
 	})
 }
 
-func TestAServerThatWasNeverThereIsUnavailable(t *testing.T) {
+func TestAServerThatNeverAnsweredIsUnavailable(t *testing.T) {
 	s := redistest.Mini(t)
 	s.Mini.Close()
 	d := newDeskOn(t, s)
@@ -319,7 +319,7 @@ func TestAServerThatWasNeverThereIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestASilentServerIsSaidToBeSilent(t *testing.T) {
+func TestASilentServerIsReported(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		wire := d.server.NewWire()
 		d.through(wire.Use)
@@ -328,7 +328,7 @@ func TestASilentServerIsSaidToBeSilent(t *testing.T) {
 		w.until("user:42")
 		wire.Silence()
 		if event := w.until("Redis has not answered for"); !strings.Contains(event, "user:42") {
-			d.Errorf("what was known is gone:\n%s", event)
+			d.Errorf("the last state is missing:\n%s", event)
 		}
 		d.json("/locks.json", http.StatusServiceUnavailable)
 		wire.Restore()
@@ -341,7 +341,7 @@ func TestASilentServerIsSaidToBeSilent(t *testing.T) {
 	})
 }
 
-func TestRightsThatAreMissingAreNamed(t *testing.T) {
+func TestMissingRightsAreNamed(t *testing.T) {
 	s := redistest.Redis(t)
 	admin := s.NewClient(t)
 	acl := []any{"ACL", "SETUSER", "default", "-scan", "-info"}
@@ -356,7 +356,7 @@ func TestRightsThatAreMissingAreNamed(t *testing.T) {
 	if a := d.json("/redis.json", http.StatusOK); len(a.Servers) != 1 || a.Servers[0].Error == nil || a.Servers[0].Version != "" {
 		t.Errorf("without INFO: %+v", a)
 	}
-	d.await("/redis", "INFO was not answered")
+	d.await("/redis", "INFO failed")
 	d.await("/redis", "The prefixes could not be read")
 	if l := d.json("/key.json?key=user:42", http.StatusOK).Lock; l.State != "free" {
 		t.Errorf("one key without SCAN: %+v", l)

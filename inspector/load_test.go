@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// fill stores n keys that are no locks.
+// fill stores n keys that are not locks.
 func fill(t *testing.T, rdb *redis.Client, n int) {
 	t.Helper()
 	for i := 0; i < n; i += 1000 {
@@ -32,7 +32,7 @@ func fill(t *testing.T, rdb *redis.Client, n int) {
 	}
 }
 
-// calls is how often a server has run a command.
+// calls returns how often a server has run a command.
 func calls(t *testing.T, rdb *redis.Client, command string) (n int) {
 	t.Helper()
 	info, err := rdb.Info(t.Context(), "commandstats").Result()
@@ -47,7 +47,7 @@ func calls(t *testing.T, rdb *redis.Client, command string) (n int) {
 	return 0
 }
 
-// abandon sends requests side by side, and gives each up after a while. It returns when all have been answered.
+// abandon sends concurrent requests and cancels each after a while. It returns when all have ended.
 func (d *desk) abandon(after time.Duration, paths ...string) {
 	var all sync.WaitGroup
 	for _, path := range paths {
@@ -61,7 +61,7 @@ func (d *desk) abandon(after time.Duration, paths ...string) {
 }
 
 // A scan of 20,000 keys is 80 pages.
-func TestOneScanServesAllWhoLook(t *testing.T) {
+func TestOneScanServesAllViewers(t *testing.T) {
 	t.Parallel()
 	for what, path := range map[string]string{"keys": "/key?key=nobody:%d", "overviews": "/?q=%d", "servers": "/redis?x=%d"} {
 		t.Run(what, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestOneScanServesAllWhoLook(t *testing.T) {
 	}
 }
 
-func TestAReadRestsWhileNobodyLooks(t *testing.T) {
+func TestAReadPausesWithoutViewers(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		busy := d.farAway()
 		locks := d.client()
@@ -90,7 +90,7 @@ func TestAReadRestsWhileNobodyLooks(t *testing.T) {
 		}
 		d.abandon(time.Second, "/")
 		synctest.Wait()
-		time.Sleep(time.Second) // one command may be under way
+		time.Sleep(time.Second) // one command may still be running
 		before := busy.Load()
 		time.Sleep(20 * time.Second)
 		if asked := time.Duration(busy.Load() - before); asked != 0 {
@@ -99,7 +99,7 @@ func TestAReadRestsWhileNobodyLooks(t *testing.T) {
 	})
 }
 
-// Each key that somebody looks at has to be read once. It takes 30 ms here.
+// Each key that is viewed has to be read once. A read takes 30 ms here.
 func TestFirstReadsKeepToTheShare(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		busy := d.farAway()
@@ -107,7 +107,7 @@ func TestFirstReadsKeepToTheShare(t *testing.T) {
 		for i := range 600 {
 			d.abandon(100*time.Millisecond, fmt.Sprintf("/key?key=nobody:%d", i))
 		}
-		if share := float64(busy.Load()) / float64(time.Since(began)); share > 0.04 { // 1.25 % for them, as much for the rest, connections
+		if share := float64(busy.Load()) / float64(time.Since(began)); share > 0.04 { // 1.25 % for first reads, as much for the rest, and connections
 			d.Errorf("the server was asked for %.2f %% of the time", 100*share)
 		}
 		d.get("/key?key=nobody:7", http.StatusOK) // later
@@ -128,7 +128,7 @@ func TestFewFirstReadsRunSideBySide(t *testing.T) {
 	})
 }
 
-// Each entry of the stream is read once, however many keys are looked at.
+// Each entry of the stream is read once, however many keys are viewed.
 func TestOneReadingOfTheHistoryServesAllKeys(t *testing.T) {
 	d := newDeskOn(t, redistest.Redis(t))
 	rdb := d.server.NewClient(t)
@@ -146,7 +146,7 @@ func TestOneReadingOfTheHistoryServesAllKeys(t *testing.T) {
 	}
 }
 
-func TestTheHistoryOfTheLastEventsIsKnown(t *testing.T) {
+func TestThePageShowsTheHistoryOfTheLastEvents(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		rdb := d.server.NewClient(d)
 		write := func(n int, key string) {
@@ -161,10 +161,10 @@ func TestTheHistoryOfTheLastEventsIsKnown(t *testing.T) {
 		write(1, "user:1")
 		write(10_000, "busy")
 		write(1, "user:2")
-		d.await("/key?key=user:1", "have recorded, the latest first")
+		d.await("/key?key=user:1", "Recorded events, latest first")
 		write(10_000, "busy")
 		write(1, "user:3")
-		d.await("/key?key=user:3", "have recorded since <time")
+		d.await("/key?key=user:3", "Recorded events since <time")
 		d.await("/key?key=user:2", "<h2>History</h2>")
 		if page := d.get("/key?key=user:1", http.StatusOK); strings.Contains(page, "<h2>History</h2>") {
 			d.Errorf("more than the last 20,000 events are kept:\n%s", page)
@@ -175,7 +175,7 @@ func TestTheHistoryOfTheLastEventsIsKnown(t *testing.T) {
 	})
 }
 
-// refused wants an answer that says when to try again.
+// refused checks for an answer with Retry-After.
 func (d *desk) refused(path string) {
 	d.Helper()
 	if w := d.do(http.MethodGet, path); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
@@ -230,7 +230,7 @@ func TestRequestsThatWaitForRedisHaveABound(t *testing.T) {
 	})
 }
 
-// A read that nobody waited for any more says nothing of how busy the server was.
+// The duration of a cancelled read does not count as load of the server.
 func TestASilentServerIsReadSoonAfterwards(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		wire := d.server.NewWire()

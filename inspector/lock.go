@@ -9,35 +9,35 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// The states of a lock, in the order in which they matter to somebody on call.
+// The states of a lock, the most important to an engineer on call first.
 const (
-	stateContended = "contended" // it is held, and others wait
-	stateWaiting   = "waiting"   // nobody holds it, and somebody waits: it is being granted, or its waiters died
+	stateContended = "contended" // held, with waiters
+	stateWaiting   = "waiting"   // waiters but no holder: it is being granted, or its waiters died
 	stateHeld      = "held"
-	stateLingering = "lingering" // it was unlocked, and a minimum hold keeps it taken
-	stateKept      = "kept"      // there are kept places only
+	stateLingering = "lingering" // released, but a minimum hold keeps the key taken
+	stateKept      = "kept"      // only kept places
 	stateUnknown   = "unknown"   // it could not be read
 	stateFree      = "free"
 )
 
-// A lock is what pages and JSON show of one key.
+// A lock is one key as pages and JSON show it.
 type lock struct {
 	Key         string    `json:"key"`
-	Href        string    `json:"href"` // of its page, beside this one; that of its JSON in JSON
+	Href        string    `json:"href"` // relative link to its page; in JSON, to its JSON
 	Mode        string    `json:"mode"`
 	State       string    `json:"state"`
 	Holders     []holder  `json:"holders"`
 	Waiting     int       `json:"waiting"`
-	LongestWait *millis   `json:"longest_wait_ms"` // nil: nobody waits, or nobody knows since when
+	LongestWait *millis   `json:"longest_wait_ms"` // nil: no waiters, or their times are unknown
 	Waiters     []waiter  `json:"waiters,omitempty"`
 	Kept        []kept    `json:"kept_places,omitempty"`
-	Tasks       []task    `json:"tasks,omitempty"` // of asynq, that wait for it
+	Tasks       []task    `json:"tasks,omitempty"` // asynq tasks that wait for it
 	MoreTasks   int       `json:"more_tasks,omitempty"`
 	Error       *problem  `json:"error,omitempty"`
 	ReadAt      time.Time `json:"read_at"`
 }
 
-// First is the holder that the overview shows; nil if there is none.
+// First returns the holder that the overview shows; nil if there is none.
 func (l *lock) First() *holder {
 	if len(l.Holders) == 0 {
 		return nil
@@ -45,10 +45,10 @@ func (l *lock) First() *holder {
 	return &l.Holders[0]
 }
 
-// More is how many holders there are besides.
+// More returns the number of further holders.
 func (l *lock) More() int { return max(len(l.Holders)-1, 0) }
 
-// Free reports whether there is nothing to show.
+// Free reports whether the lock has no holders, waiters or kept places.
 func (l *lock) Free() bool { return l.State == stateFree }
 
 type holder struct {
@@ -65,12 +65,12 @@ type holder struct {
 	Slots       string    `json:"slots,omitempty"`
 	TraceParent string    `json:"traceparent,omitempty"`
 	TraceURL    string    `json:"trace_url,omitempty"`
-	ForceHref   string    `json:"-"` // of the page that asks; "": the viewer may not take it away
+	ForceHref   string    `json:"-"` // link to the confirmation page; "" if the viewer may not release it
 }
 
 type waiter struct {
 	Ticket   string     `json:"ticket,omitempty"`
-	Position int        `json:"position,omitempty"` // of its ticket; 0: it has none, and waits in the holder's process
+	Position int        `json:"position,omitempty"` // of its ticket; 0: no ticket, it waits in the holder's process
 	Process  string     `json:"process"`
 	Mode     string     `json:"mode"`
 	Calls    int        `json:"calls"`
@@ -86,15 +86,15 @@ type kept struct {
 	KeptFor millis    `json:"kept_for_ms"`
 }
 
-// A problem is why something could not be read.
+// A problem describes why something could not be read.
 type problem struct {
 	Type    string `json:"type"`    // as lockmw.Error's ErrorType
 	Message string `json:"message"` // for people
-	Help    string `json:"-"`       // what to do about it; may be empty
-	Page    string `json:"-"`       // that says more about that; may be empty
+	Help    string `json:"-"`       // the remedy; may be empty
+	Page    string `json:"-"`       // URL of a page about the remedy; may be empty
 }
 
-// lock describes s, which was read at a time, as it is now. Details are its waiters and kept places.
+// lock converts s, which was read at a time, with its durations brought up to date. Details are its waiters and kept places.
 func (v *view) lock(s *lockmw.Status, err error, at time.Time, details bool) *lock {
 	now := time.Now()
 	l := &lock{
@@ -146,7 +146,7 @@ func (v *view) holder(key string, h *lockmw.Holder, at, now time.Time) holder {
 	return shown
 }
 
-// modeOf is that of the holders, or of the first waiter.
+// modeOf returns the mode of the holders, or of the first waiter.
 func modeOf(s *lockmw.Status) string {
 	if s.Mode == "" && len(s.Waiters) > 0 {
 		return s.Waiters[0].Mode
@@ -176,7 +176,7 @@ func stateOf(s *lockmw.Status, err error) string {
 	return stateFree
 }
 
-// longestSince is since when the one waits that has waited longest; zero if nobody knows.
+// longestSince returns the start of the longest wait; zero if it is unknown.
 func longestSince(s *lockmw.Status) (since time.Time) {
 	for _, w := range s.Waiters {
 		if !w.Since.IsZero() && (since.IsZero() || w.Since.Before(since)) {

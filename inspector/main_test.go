@@ -14,10 +14,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(patient{m})
 }
 
-// On a slow machine a request is answered before all is read. The page keeps such a read for a while, for the next request.
+// On a slow machine a request is answered before the read has ended. The handler keeps such a read for a while, for the next request.
 type patient struct{ *testing.M }
 
-// Run runs the tests, and waits until no read is kept any more: that takes a minute at most.
+// Run runs the tests and waits until all kept reads have ended, which takes at most a minute.
 func (p patient) Run() int {
 	code := p.M.Run()
 	for began := time.Now(); code == 0 && time.Since(began) < 2*time.Minute; {

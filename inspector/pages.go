@@ -10,22 +10,22 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A subject is what a page is about. It can be looked at once, or watched.
+// A subject is the topic of a page. It can be shown once, or watched.
 type subject interface {
-	// await waits until what is known is fresh: until ctx ends, or until the end of a glance for what is known already.
+	// await waits for fresh data: until ctx ends, or, for data that is already there, until glance.
 	await(ctx context.Context, glance time.Time)
-	// feeds are what tells of changes.
+	// feeds returns the feeds that the page depends on.
 	feeds() []watched
-	// show makes the page of what is known; nil if too many search for something.
+	// show makes the page from the current data; nil if too many searches run.
 	show(v *view) *page
 }
 
-// A watched has a viewer told of changes until leave is called.
+// A watched notifies a viewer of changes until leave is called.
 type watched interface {
 	watch(v *viewer) (leave func())
 }
 
-// watchAll has v told of all changes of a subject until leave is called.
+// watchAll notifies v of all changes of a subject until leave is called.
 func watchAll(s subject, v *viewer) (leave func()) {
 	var all []func()
 	for _, f := range s.feeds() {
@@ -38,27 +38,27 @@ func watchAll(s subject, v *viewer) (leave func()) {
 	}
 }
 
-// A page is what the templates fill in.
+// A page is the data of the templates.
 type page struct {
 	Name   string // of its template
 	Title  string
 	Prefix string
-	Live   string // where its changes come from; "": it does not change
+	Live   string // URL of its event stream; "": the page does not change
 	Notice *notice
-	AsOf   time.Time // when it was read; zero: never
+	AsOf   time.Time // time of the data; zero: no data
 	Age    millis
 	Body   any
 	Status int // of HTTP
 }
 
-// A notice says that what a page shows is not all there is.
+// A notice says that the data of a page is old or incomplete.
 type notice struct {
-	Alarm   bool // else it is only information
+	Alarm   bool // false: only information
 	Text    string
 	Problem *problem
 }
 
-// newPage makes a page of a reading, and says what is to be said of that.
+// newPage makes a page from a reading, with a notice if the reading is old, failed or missing.
 func newPage[T any](v *view, name, title string, r *reading[T]) *page {
 	p := &page{Name: name, Title: title, Prefix: v.hub.insp.Prefix(), AsOf: r.at.UTC(), Status: 200}
 	if r.at.IsZero() {
@@ -75,18 +75,18 @@ func newPage[T any](v *view, name, title string, r *reading[T]) *page {
 		p.Notice = &notice{false, "Redis has not answered yet.", nil}
 	}
 	if p.failed() {
-		p.Status = 503 // for programs and for people: what is shown is not the state of now
+		p.Status = 503 // for pages and JSON: the data is not the current state
 		if !r.at.IsZero() {
-			p.Notice.Text += fmt.Sprintf(" This is what was known %v ago.", p.Age)
+			p.Notice.Text += fmt.Sprintf(" This page shows the state of %v ago.", p.Age)
 		}
 	}
 	return p
 }
 
-// failed reports whether the page shows no current state.
+// failed reports whether the page does not show the current state.
 func (p *page) failed() bool { return p.Notice != nil && p.Notice.Alarm }
 
-// The overview is a page of all locks.
+// An overview is the page of all locks.
 type overview struct {
 	hub   *hub
 	query query
@@ -94,30 +94,30 @@ type overview struct {
 
 type overviewBody struct {
 	Query    query
-	Totals   *totals // nil: no lock was ever read
+	Totals   *totals // nil: locks were never read
 	Matched  int
 	Locks    []*lock
 	Columns  []column
 	Pages    int
-	Previous string // links to the pages beside this one; "": there is none
+	Previous string // links to the previous and next page; "": there is none
 	Next     string
 	Whole    bool
-	States   []string // that one can filter by
+	States   []string // values of the filter
 	Modes    []string
 	Trends   *trendsBody
-	Others   []string // prefixes in use, if there is no lock with this one
+	Others   []string // other prefixes in use, if this one has no locks
 }
 
-// What the overview can be filtered by.
+// The values by which the overview can be filtered.
 var (
 	states = []string{stateContended, stateHeld, stateWaiting, stateLingering, stateKept, stateUnknown}
 	modes  = []string{"exclusive", "fair", "read", "write", "permit"}
 )
 
-// A column of the overview can be sorted by.
+// A column is a column of the overview by which it can be sorted.
 type column struct {
 	Name, Title, Href string
-	Sort              string // aria-sort; "": it is not sorted by this one
+	Sort              string // aria-sort; "": the overview is not sorted by this column
 	Numeric           bool
 }
 
@@ -129,7 +129,7 @@ func (o *overview) await(ctx context.Context, glance time.Time) {
 	case r.whole:
 		o.hub.queues.fresh(ctx, glance)
 	}
-	some, cancel := context.WithDeadline(ctx, glance) // trends are not worth a wait
+	some, cancel := context.WithDeadline(ctx, glance) // trends are not worth a longer wait
 	defer cancel()
 	o.hub.events.fresh(some, glance)
 }
@@ -182,7 +182,7 @@ func (o *overview) columns() []column {
 		c := &all[i]
 		c.Href = "./?" + o.query.by(c.Name).encode()
 		if c.Name == o.query.sort {
-			// What is sorted by waiting, or by how long, begins with the most.
+			// These columns begin with the largest value.
 			down := slices.Contains([]string{"held", "waiting", "wait"}, c.Name)
 			c.Sort = map[bool]string{true: "descending", false: "ascending"}[down != o.query.backwards]
 		}
@@ -190,24 +190,24 @@ func (o *overview) columns() []column {
 	return all
 }
 
-// A keyPage is about one key.
+// A keyPage is the page of one key.
 type keyPage struct {
 	hub    *hub
 	key    string
 	status *feed[keyStatus]
-	query  string // that the page was asked for with
+	query  string // of the request
 }
 
 type keyBody struct {
 	Lock    *lock
 	History []happening
-	Since   time.Time // of the history, if it may have been longer; else zero
+	Since   time.Time // start of the history, if older events exist; otherwise zero
 }
 
 func (k *keyPage) await(ctx context.Context, glance time.Time) {
 	some, cancel := context.WithTimeout(ctx, patience/3)
 	defer cancel()
-	k.hub.kept.fresh(some, glance) // the status is read with their names
+	k.hub.kept.fresh(some, glance) // reading the status needs their names
 	if r := k.status.fresh(ctx, glance); r.err == nil {
 		k.hub.events.fresh(ctx, glance)
 	}
@@ -231,16 +231,16 @@ func (k *keyPage) show(v *view) *page {
 	return p
 }
 
-// A redisPage is about the server, or the masters of a Cluster.
+// A redisPage is the page of the server, or of the masters of a Cluster.
 type redisPage struct{ hub *hub }
 
 type redisBody struct {
 	Servers  []server
 	Prefixes []string
 	Problem  *problem // of the prefixes
-	Read     bool     // the prefixes are known
+	Read     bool     // the prefixes have been read
 	Findings []doctor.Finding
-	Away     bool // the servers do not answer: what was known of them may be wrong
+	Away     bool // the servers do not answer, so old findings may be wrong
 }
 
 type server struct {
@@ -287,7 +287,7 @@ func (s *redisPage) show(v *view) *page {
 	return p
 }
 
-// Ping is how long the last PING took, as a text.
+// Ping returns the duration of the last PING as text.
 func (s server) Ping() string {
 	if s.Latency == nil {
 		return "no answer"
@@ -304,7 +304,7 @@ func (v *view) server(s *lockmw.Server) server {
 	}
 }
 
-// live is where the changes of a page come from.
+// live returns the URL of a page's event stream.
 func live(page, query string) string {
 	href := "live?page=" + page
 	if query != "" {

@@ -13,20 +13,21 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A presence is what is known of one process. It does not change.
+// A presence has the data about one process. It is immutable.
 type presence struct {
 	watch   *watch
-	entries map[string]*entry // by key: those that were read for it; a key that is free has no holder
+	entries map[string]*entry // by key; read for this process; the entry of a free key has no holder
 }
 
 const (
-	// mostWatched is how many keys of a process are read every second: its leases run out together.
+	// mostWatched is the number of keys of a process that are read every second. That is enough, because the leases of a dead process
+	// expire together.
 	mostWatched = 64
-	// mostShown is how many rows of each kind a page of a process has.
+	// mostShown is the maximum number of rows in each table of a process's page.
 	mostShown = 200
 )
 
-// process returns the feed of a process. The last reading is kept as long as a confirmation is good for.
+// process returns the feed of a process. It keeps the last reading as long as a confirmation is valid.
 func (h *hub) process(name string) *feed[*presence] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,7 +47,7 @@ func (h *hub) process(name string) *feed[*presence] {
 	return f
 }
 
-// readProcess reads again what a process holds and waits for, as far as that was found.
+// readProcess reads the known holds and waits of a process again.
 func (h *hub) readProcess(ctx context.Context, name string, last *presence, alive func()) (*presence, error) {
 	if last == nil {
 		last = new(presence)
@@ -54,7 +55,7 @@ func (h *hub) readProcess(ctx context.Context, name string, last *presence, aliv
 	keys, newest := last.toRead(name, h.all().value.of(name))
 	now := &presence{entries: make(map[string]*entry)}
 	for _, key := range keys {
-		now.entries[key] = newEntry(lockmw.Status{Key: key}, nil, time.Now(), h.shown(key)) // unless it comes
+		now.entries[key] = newEntry(lockmw.Status{Key: key}, nil, time.Now(), h.shown(key)) // free, unless Read returns the key
 	}
 	var statuses []lockmw.Status
 	for s, err := range h.insp.Read(ctx, keys, lockmw.WithShare(scanShare), aliveAt(alive)) {
@@ -68,10 +69,10 @@ func (h *hub) readProcess(ctx context.Context, name string, last *presence, aliv
 	return now, ctx.Err()
 }
 
-// toRead returns which keys of all to read next for a process, and when the newest of its holds began. A watch stays with what it has
-// seen; then come those whose leases end first.
+// toRead returns the keys of a process to read next, and the start of its newest hold. Keys that are watched already come first, then
+// the keys whose leases end first.
 func (p *presence) toRead(name string, all []*entry) (keys []string, newest time.Time) {
-	found := make(map[string]time.Duration) // how long the first lease of the process lasts, by key
+	found := make(map[string]time.Duration) // time left of the process's first lease, by key
 	for e := range p.and(all) {
 		left := time.Duration(-1)
 		for i := range e.Holders {
@@ -87,7 +88,7 @@ func (p *presence) toRead(name string, all []*entry) (keys []string, newest time
 			}
 		}
 		if left < 0 && slices.ContainsFunc(e.Waiters, func(w lockmw.Waiter) bool { return w.Process == name }) {
-			left = time.Hour // its poll is the sign
+			left = time.Hour // a wait has no lease; its polls show life
 		}
 		if left >= 0 {
 			found[e.Key] = left
@@ -121,8 +122,8 @@ func (p *presence) and(all []*entry) iter.Seq[*entry] {
 	}
 }
 
-// of returns the locks that a process of that name, or the processes of that host, hold or wait for. An entry that was read for the
-// process is newer.
+// of returns the locks that the process, or the processes of the host, with this name hold or wait for. Entries that were read for the
+// process replace those of all, because they are newer.
 func (p *presence) of(all *snapshot, name string) (found []*entry) {
 	if p == nil {
 		p = new(presence)
@@ -136,13 +137,13 @@ func (p *presence) of(all *snapshot, name string) (found []*entry) {
 	return found
 }
 
-// An attendance is what one process has a part in.
+// An attendance lists the locks that one process holds or waits for.
 type attendance struct {
 	process
 	entries []*entry
 }
 
-// findProcesses returns what each process has a part in, by its name.
+// findProcesses returns the attendance of each process, by its name.
 func (s *snapshot) findProcesses() map[string]*attendance {
 	all := make(map[string]*attendance)
 	at := func(name string, e *entry) *process {
@@ -167,7 +168,7 @@ func (s *snapshot) findProcesses() map[string]*attendance {
 	return all
 }
 
-// of returns the entries that a process of that name, or the processes of that host, have a part in. The snapshot may be nil.
+// of returns the entries that the process, or the processes of the host, with this name hold or wait for. The snapshot may be nil.
 func (s *snapshot) of(name string) (entries []*entry) {
 	if s == nil {
 		return nil
@@ -187,46 +188,46 @@ func (s *snapshot) of(name string) (entries []*entry) {
 	return entries
 }
 
-// isOf reports whether a process has that name, or is on the host of that name, or has that host and process id.
+// isOf reports whether name is the name of a process, its host, or its host and process id.
 func isOf(process, name string) bool {
 	rest, ok := strings.CutPrefix(process, name)
 	return ok && (rest == "" || rest[0] == ':')
 }
 
-// concerns reports whether a process of that name holds the lock, or waits for it.
+// concerns reports whether a process of this name holds the lock or waits for it.
 func (e *entry) concerns(name string) bool {
 	return slices.ContainsFunc(e.Holders, func(h lockmw.Holder) bool { return isOf(h.Process, name) }) ||
 		slices.ContainsFunc(e.Waiters, func(w lockmw.Waiter) bool { return isOf(w.Process, name) })
 }
 
-// processHref is a link to what is said of a process, relative to all pages.
+// processHref is a link to the page of a process, relative to all pages.
 func processHref(name string) string { return "process?" + url.Values{"process": {name}}.Encode() }
 
-// ProcessHref leads to the page of the process.
+// ProcessHref is a link to the page of the process.
 func (h holder) ProcessHref() string    { return processHref(h.Process) }
 func (w waiter) ProcessHref() string    { return processHref(w.Process) }
 func (h happening) ProcessHref() string { return processHref(h.Whose()) }
 func (p process) ProcessHref() string   { return processHref(p.Process) }
 
-// A processPage is about one process, or the processes of a host, or all.
+// A processPage is the page of one process, of the processes of a host, or of all processes.
 type processPage struct {
 	hub  *hub
 	name string
 	feed *feed[*presence] // nil: the name is empty
 }
 
-// A process is one that holds locks or waits for some.
+// A process is a process with the numbers of its holds and waiting calls.
 type process struct {
 	Process string `json:"process"`
 	Holds   int    `json:"holds"`
 	Waiting int    `json:"waiting"` // calls
 }
 
-// A heldLock is a hold of a process; a wantedLock is what some calls of a process wait for.
+// A heldLock is a hold of a process. A wantedLock is a lock that calls of a process wait for.
 type (
 	heldLock struct {
 		Key     string `json:"key"`
-		Href    string `json:"href"` // as that of a lock
+		Href    string `json:"href"` // as in lock
 		State   string `json:"state"`
 		Mode    string `json:"mode"`
 		Waiting int    `json:"waiting"` // calls of all processes
@@ -246,7 +247,7 @@ type processBody struct {
 	Holds     []heldLock
 	Waits     []wantedLock
 	Silence   *silence
-	Release   string // link to the page that asks; "": the viewer may not, or not yet
+	Release   string // link to the confirmation page; "" if the viewer may not release, or not yet
 	Whole     bool
 }
 
@@ -323,37 +324,37 @@ func (p *processPage) show(v *view) *page {
 	return shown
 }
 
-// sort puts the processes first that hold most.
+// sort puts the processes with the most holds first.
 func (b *processBody) sort() {
 	slices.SortFunc(b.Processes, func(a, b process) int {
 		return cmp.Or(cmp.Compare(b.Holds, a.Holds), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Process, b.Process))
 	})
 }
 
-// The rows that a page has. JSON has all of them.
+// The rows that a page shows. JSON has all rows.
 func (b *processBody) SomeProcesses() []process {
 	return b.Processes[:min(len(b.Processes), mostShown)]
 }
 func (b *processBody) SomeHolds() []heldLock   { return b.Holds[:min(len(b.Holds), mostShown)] }
 func (b *processBody) SomeWaits() []wantedLock { return b.Waits[:min(len(b.Waits), mostShown)] }
 
-// A silence is whether a process may be dead, as far as Redis shows.
+// A silence says whether a process seems to be dead, judged by Redis alone.
 type silence struct {
 	Silent bool       `json:"silent"`
-	Since  *time.Time `json:"since"` // nothing was a sign of life since then; null: it was not read yet
+	Since  *time.Time `json:"since"` // no sign of life since then; null: not read yet
 	Reason string     `json:"reason"`
 }
 
 // Reasons why a process counts as silent, or not.
 const (
-	reasonNothing = "It holds nothing, and waits for nothing."
-	reasonUnread  = "What it holds was not read yet, or cannot be read now."
-	reasonSilent  = "It gives no sign of life: a whole lease has run out that it did not renew, and it has renewed no other, taken or released no lock, and asked for none."
-	reasonFixed   = "It has no lease that it renews, so Redis cannot tell whether it is alive. Release its holds one by one if you know that it is dead."
-	reasonWait    = "It counts as dead only after a whole lease without a sign of life, and while this page looks. No lease has run out yet"
+	reasonNothing = "It holds no locks and waits for none."
+	reasonUnread  = "Its holds have not been read yet, or cannot be read now."
+	reasonSilent  = "It shows no sign of life: a whole lease has expired without a renewal. Meanwhile it has not renewed, acquired, released or requested any lock."
+	reasonFixed   = "None of its leases is ever renewed, so Redis cannot show whether it is alive. Release its holds one by one if you are sure that it is dead."
+	reasonWait    = "It counts as dead only after a whole lease without a sign of life, while this page watches. No lease has expired yet"
 )
 
-// silenceOf says why what a process holds can be released together, or not.
+// silenceOf decides whether all holds of a process may be released together, and gives the reason.
 func silenceOf(known *reading[*presence], holds int) *silence {
 	if known.value == nil || known.err != nil || known.silent() > 0 {
 		return &silence{Reason: reasonUnread}
@@ -370,7 +371,7 @@ func silenceOf(known *reading[*presence], holds int) *silence {
 	case !renews:
 		s.Reason = reasonFixed
 	default:
-		s.Reason = reasonWait + ": the first ends in " + millisOf(left).String() + " unless it is renewed."
+		s.Reason = reasonWait + ": the first ends in " + millisOf(left).String() + " unless renewed."
 	}
 	return s
 }

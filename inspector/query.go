@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// A query is what the overview is to show.
+// A query is the filter, order and page of the overview.
 type query struct {
 	text, Mode, State string
 	sort              string // one of orders
 	backwards         bool
-	Page              int // the first is 1
+	Page              int // from 1
 }
 
-// Text is what the form shows of the text.
+// Text is the text as the form shows it.
 func (q query) Text() string { return plain(q.text) }
 
-// Filters reports whether the query leaves locks out.
+// Filters reports whether the query may exclude locks.
 func (q query) Filters() bool { return q.text != "" || q.Mode != "" || q.State != "" }
 
-// Sort is the value of the parameter, "" if it is the default.
+// Sort is the value of the sort parameter; "" for the default.
 func (q query) Sort() string {
 	switch {
 	case q.backwards:
@@ -35,7 +35,7 @@ func (q query) Sort() string {
 
 const defaultSort = "waiting"
 
-// A queryError is why a query makes no sense. Its answer must not look like one to a query that nothing matches.
+// A queryError describes an invalid query. It has its own status, so that it does not look like a query without matches.
 type queryError string
 
 func (q queryError) Error() string { return string(q) }
@@ -49,28 +49,28 @@ func parseQuery(values url.Values) (query, error) {
 	}
 	q := query{text: values.Get("q"), Mode: values.Get("mode"), State: values.Get("state"), sort: defaultSort, Page: 1}
 	if q.Mode != "" && !slices.Contains(modes, q.Mode) {
-		return query{}, queryError("there is no such mode; there are " + strings.Join(modes, ", "))
+		return query{}, queryError("unknown mode; modes are " + strings.Join(modes, ", "))
 	}
 	if q.State != "" && !slices.Contains(states, q.State) {
-		return query{}, queryError("locks cannot be filtered by this state, but by " + strings.Join(states, ", "))
+		return query{}, queryError("unknown state to filter by; states are " + strings.Join(states, ", "))
 	}
 	if s := values.Get("sort"); s != "" {
 		q.sort, q.backwards = strings.CutPrefix(s, "-")
 		if orders[q.sort] == nil {
-			return query{}, queryError("there is no such column to sort by; there are " + strings.Join(slices.Sorted(maps.Keys(orders)), ", "))
+			return query{}, queryError("unknown column to sort by; columns are " + strings.Join(slices.Sorted(maps.Keys(orders)), ", "))
 		}
 	}
 	if s := values.Get("page"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			return query{}, queryError("a page is a number from 1 on")
+			return query{}, queryError("page must be a number, 1 or more")
 		}
 		q.Page = n
 	}
 	return q, nil
 }
 
-// encode is the reverse of parseQuery, without what is the default.
+// encode is the reverse of parseQuery. It omits defaults.
 func (q query) encode() string {
 	values := make(url.Values)
 	set := func(name, value string) {
@@ -94,7 +94,7 @@ func (q query) at(page int) query {
 	return q
 }
 
-// by returns the query in the order of a column, or in the reverse order if it is in that already.
+// by returns the query in the order of a column; reversed, if that is its order already.
 func (q query) by(column string) query {
 	q.backwards = q.sort == column && !q.backwards
 	q.sort, q.Page = column, 1

@@ -9,22 +9,22 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// mostReleased is how many holds one confirmation releases.
+// mostReleased is the maximum number of holds that one confirmation releases.
 const mostReleased = 1000
 
 type releaseBody struct {
 	*processBody
-	Fields   url.Values // of the form; nil: there is none
+	Fields   url.Values // of the form; nil: no form
 	Back     string     // to the page of the process
-	Most     int        // holds that are released together
+	Most     int        // maximum number of holds to release
 	Done     bool
 	Released int
-	Ended    int      // holds that had ended before
-	Problem  *problem // why no more were released
-	Lost     *problem // why the releases are not in the history
+	Ended    int      // holds that had ended before the release
+	Problem  *problem // the error that ended the release early
+	Lost     *problem // why the releases could not be recorded in the history
 }
 
-// serveReleaseProcess shows what a silent process holds and asks, or releases it.
+// serveReleaseProcess shows the holds of a silent process and asks for confirmation, or releases them after confirmation.
 func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
 	v := h.view(r)
 	values, ok := h.instruction(w, r, v)
@@ -34,10 +34,10 @@ func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
 	found, err := h.process(values)
 	s, isPage := found.(*processPage)
 	if err != nil || !isPage || s.name == "" {
-		h.write(w, h.message(http.StatusNotFound, "No such process", "The link names no process. Nothing was done."))
+		h.write(w, h.message(http.StatusNotFound, "No such process", "The link names no process. Nothing was released."))
 		return
 	}
-	signed := []string{"process", s.name, "all"} // as many as of a hold, and none is a token
+	signed := []string{"process", s.name, "all"} // cannot be mistaken for a hold: "all" is not a token
 	if r.Method == http.MethodPost && !h.confirmed(w, r, signed...) {
 		return
 	}
@@ -49,7 +49,7 @@ func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
 	p.Body = b
 	switch {
 	case p.failed():
-	case known.Release == "": // it is alive, or it is not known yet that it is not
+	case known.Release == "": // it is alive, or not yet known to be dead
 		p.Status = http.StatusConflict
 	case r.Method == http.MethodPost:
 		h.release(r, v, s, b)
@@ -62,7 +62,7 @@ func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
 	h.write(w, p)
 }
 
-// release releases what the process holds, as it was just read.
+// release releases the holds of the process that were just read.
 func (h *handler) release(r *http.Request, v *view, s *processPage, b *releaseBody) {
 	b.Done = true
 	var taken []lockevents.Taken
@@ -87,7 +87,7 @@ func (h *handler) release(r *http.Request, v *view, s *processPage, b *releaseBo
 		released = append(released, t)
 	}
 	b.Released = len(released)
-	h.logger.Warn("lockmw: inspector: the locks of a silent process were taken away", "process", s.name, "holds", b.Released,
+	h.logger.Warn("lockmw: inspector: operator released all locks of a silent process", "process", s.name, "holds", b.Released,
 		"operator", h.operator(r), "client.address", r.RemoteAddr)
 	b.Lost = v.problemOf(h.record(r, v, released...))
 }

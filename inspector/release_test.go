@@ -17,7 +17,7 @@ import (
 
 const dead = "web-9:7:abc"
 
-// leave stores a lock of a process that does nothing any more. more is of the hold.
+// leave stores a lock of a dead process; more has further fields of the hold.
 func (d *desk) leave(key, more string, lease time.Duration) {
 	d.Helper()
 	rdb := d.server.NewClient(d)
@@ -57,7 +57,7 @@ func (d *desk) process(name string) (a processJSON) {
 	return a
 }
 
-func TestAPageShowsWhatAProcessHoldsAndWaitsFor(t *testing.T) {
+func TestAPageShowsTheHoldsAndWaitsOfAProcess(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		one, other := d.client(), d.client()
 		usertest.Lock(d, d.Context(), one, "user:1", lockmw.WithLabel("req-1"))
@@ -71,7 +71,7 @@ func TestAPageShowsWhatAProcessHoldsAndWaitsFor(t *testing.T) {
 			a.Holds[0].Label != "req-1" || !a.Holds[1].Fixed || a.Holds[1].LeaseLeft == 0 || len(a.Waits) != 1 || a.Waits[0].Key != "user:3" {
 			d.Errorf("of %s: %+v", name, a)
 		}
-		if a.Silence == nil || a.Silence.Silent || !strings.Contains(a.Silence.Reason, "unless it is renewed") {
+		if a.Silence == nil || a.Silence.Silent || !strings.Contains(a.Silence.Reason, "unless renewed") {
 			d.Errorf("of %s: %+v", name, a.Silence)
 		}
 		for _, name := range []string{host, host + name[len(host):strings.LastIndex(name, ":")], ""} {
@@ -95,7 +95,7 @@ func TestAPageShowsWhatAProcessHoldsAndWaitsFor(t *testing.T) {
 	})
 }
 
-func TestWhatADeadProcessHoldsIsReleasedAfterAWholeLease(t *testing.T) {
+func TestLocksOfADeadProcessAreReleasedAfterAWholeLease(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		usertest.Lock(d, d.Context(), d.client(), "alive:1")
 		d.leave("dead:1", "", 30*time.Second)
@@ -103,20 +103,20 @@ func TestWhatADeadProcessHoldsIsReleasedAfterAWholeLease(t *testing.T) {
 		d.leave("dead:3", ";label=job", 10*time.Minute)
 		began := time.Now()
 		page := d.watch("page=process&process=" + dead)
-		page.until("is not offered")
+		page.until("cannot be released together")
 		if w := d.do(http.MethodGet, "/release-process?process="+dead); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Nothing was released") {
 			d.Errorf("asked too early: %d\n%s", w.Code, w.Body)
 		}
 		page.until("Release all its locks")
 		if took := time.Since(began); took < 30*time.Second || took > 33*time.Second {
-			d.Errorf("it is offered after %v", took)
+			d.Errorf("the page offers the release after %v", took)
 		}
 		if a := d.process(dead); !a.Silence.Silent || len(a.Holds) != 2 {
 			d.Errorf("%+v", a)
 		}
 		o := d.askAt("/release-process", "process="+dead)
 		w := o.confirm("Sec-Fetch-Site", "same-origin")
-		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "2 locks were taken away") || strings.Contains(w.Body.String(), "not in the history") {
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "2 locks were released") || strings.Contains(w.Body.String(), "not in the history") {
 			d.Errorf("%d\n%s", w.Code, w.Body)
 		}
 		for key, free := range map[string]bool{"dead:2": true, "dead:3": true, "alive:1": false} {
@@ -147,20 +147,20 @@ func TestASignOfLifeKeepsTheLocksOfAProcess(t *testing.T) {
 	}, inspector.WithForceUnlock(everybody))
 }
 
-func TestNothingOfAProcessIsReleasedUnconfirmed(t *testing.T) {
+func TestReleasingAProcessNeedsAConfirmation(t *testing.T) {
 	may := func(r *http.Request) bool { return r.Header.Get("X-User") != "dev" }
 	inBubble(t, func(d *desk) {
 		d.leave("dead:1", "", 30*time.Second)
 		d.leave("dead:2", ";fixed", time.Hour)
 		d.watch("page=process&process=" + dead).until("Release all its locks")
 		for name, change := range map[string]func(*operator) []string{
-			"from another site":   func(*operator) []string { return []string{"Sec-Fetch-Site", "cross-site"} },
-			"of another origin":   func(*operator) []string { return []string{"Origin", "https://evil.example.com"} },
-			"by one who may not":  func(*operator) []string { return []string{"X-User", "dev"} },
-			"without a cookie":    func(o *operator) []string { o.cookie = nil; return nil },
-			"without a signature": func(o *operator) []string { o.form.Del("confirmation"); return nil },
-			"for longer":          func(o *operator) []string { o.form.Set("until", "99999999999"); return nil },
-			"of another process":  func(o *operator) []string { o.form.Set("target", "process=web-8"); return nil },
+			"from another site":       func(*operator) []string { return []string{"Sec-Fetch-Site", "cross-site"} },
+			"of another origin":       func(*operator) []string { return []string{"Origin", "https://evil.example.com"} },
+			"by an unauthorized user": func(*operator) []string { return []string{"X-User", "dev"} },
+			"without a cookie":        func(o *operator) []string { o.cookie = nil; return nil },
+			"without a signature":     func(o *operator) []string { o.form.Del("confirmation"); return nil },
+			"for longer":              func(o *operator) []string { o.form.Set("until", "99999999999"); return nil },
+			"of another process":      func(o *operator) []string { o.form.Set("target", "process=web-8"); return nil },
 		} {
 			o := d.askAt("/release-process", "process="+dead)
 			if w := o.confirm(change(o)...); w.Code != http.StatusForbidden {
@@ -168,10 +168,10 @@ func TestNothingOfAProcessIsReleasedUnconfirmed(t *testing.T) {
 			}
 		}
 		if w := d.do(http.MethodGet, "/process?process="+dead, "X-User", "dev"); strings.Contains(w.Body.String(), "Release all its locks") {
-			d.Error("it is offered to one who may not")
+			d.Error("the page offers the release to an unauthorized operator")
 		}
 		if w := d.do(http.MethodGet, "/release-process?process="+dead, "X-User", "dev"); w.Code != http.StatusForbidden {
-			d.Errorf("asked by one who may not: %d", w.Code)
+			d.Errorf("the confirmation page of an unauthorized operator: %d", w.Code)
 		}
 		for _, path := range []string{"/release-process", "/release-process?process=", "/release-process?process=a&process=b"} {
 			d.get(path, http.StatusNotFound)
@@ -185,7 +185,7 @@ func TestNothingOfAProcessIsReleasedUnconfirmed(t *testing.T) {
 	}, inspector.WithForceUnlock(may))
 }
 
-// Leases run out one after another, and more are read than a watch has.
+// Leases expire one after another, and there are more of them than a watch reads.
 func TestAProcessWithManyLocksIsReleased(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		for i := range 80 {
@@ -193,7 +193,7 @@ func TestAProcessWithManyLocksIsReleased(t *testing.T) {
 		}
 		d.leave("dead:x", "", 30*time.Second)
 		d.watch("page=process&process=" + dead).until("Release all its locks")
-		if w := d.askAt("/release-process", "process="+dead).confirm(); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "80 locks were taken away") {
+		if w := d.askAt("/release-process", "process="+dead).confirm(); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "80 locks were released") {
 			d.Errorf("%d\n%s", w.Code, w.Body)
 		}
 	}, inspector.WithForceUnlock(everybody))

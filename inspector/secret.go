@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// A vault signs and encrypts, with keys that are made from one secret.
+// A vault signs and encrypts with keys derived from one secret.
 type vault struct {
 	signing, naming []byte
 	seal            cipher.AEAD
 }
 
-// newVault makes a vault from a secret, or a random one if it is nil.
+// newVault returns a vault with a secret; nil means a random secret.
 func newVault(secret []byte) *vault {
 	if secret == nil {
 		secret = make([]byte, 32)
@@ -26,7 +26,7 @@ func newVault(secret []byte) *vault {
 	derive := func(purpose string) []byte { return mac(secret, "lockmw inspector: "+purpose) }
 	block, err := aes.NewCipher(derive("keys"))
 	if err != nil {
-		panic(err) // 32 bytes always do
+		panic(err) // cannot happen: the key has 32 bytes
 	}
 	seal, err := cipher.NewGCM(block)
 	if err != nil {
@@ -49,16 +49,16 @@ func (v *vault) sign(parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(mac(v.signing, parts...))
 }
 
-// signed reports whether signature is that of parts.
+// signed reports whether signature is the signature of parts.
 func (v *vault) signed(signature string, parts ...string) bool {
 	return hmac.Equal([]byte(signature), []byte(v.sign(parts...)))
 }
 
-// padding hides how long a sealed key is, but for so many bytes.
+// padding hides the length of a sealed key: plaintexts are padded to a multiple of it, in bytes.
 const padding = 32
 
-// sealKey encrypts a key: always the same in the same way, so that a link stays what it is. The nonce is made from the
-// key, so that no two keys share one.
+// sealKey encrypts a key. The result is deterministic, so that links are stable. The nonce is derived from the key, so that no two keys
+// share one.
 func (v *vault) sealKey(key string) string {
 	plain := binary.BigEndian.AppendUint16(nil, uint16(len(key)))
 	plain = append(plain, key...)

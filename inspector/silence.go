@@ -7,47 +7,47 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Redis does not know whether a process is alive. But a live process renews its leases every third of them, and polls for its
-// tickets. A watch compares readings of what a process holds and waits for. The process counts as silent once one of its leases has
-// run out under the eyes of the watch, unrenewed and unreleased, and nothing was a sign of life since the watch began: no renewal, no
-// new hold, no release, no poll.
+// Redis cannot show whether a process is alive. But a live process renews each lease after a third of its time, and polls for its
+// tickets. A watch compares successive readings of the holds and waits of a process. The process counts as silent if the
+// watch has seen one of its leases expire, neither renewed nor released, and no sign of life since it began: no renewal, new hold,
+// release or poll.
 
-// A watch is what the readings of a process so far say. It does not change.
+// A watch summarizes the readings of a process so far. It is immutable.
 type watch struct {
-	since   time.Time // nothing was a sign of life since then
-	read    time.Time // the last reading
-	ranOut  bool      // a lease has run out since
-	newest  time.Time // when the newest of its holds began, by the server's clock
+	since   time.Time // no sign of life since then
+	read    time.Time // time of the last reading
+	ranOut  bool      // a lease has expired since
+	newest  time.Time // start of its newest hold, by the server's clock
 	leases  map[holdID]lease
-	tickets map[string]time.Time // when they were last seen, by the server's clock
+	tickets map[string]time.Time // when the server last saw a poll for them, by its clock
 }
 
-// A holdID tells the holds of a process apart.
+// A holdID identifies a hold of a process.
 type holdID struct {
 	key, owner string
 	token      int64
 }
 
-// A lease is what was seen of one.
+// A lease is the observed state of a lease.
 type lease struct {
-	ends    time.Time     // by the clock here
-	longest time.Duration // that was ever left of it: it is no longer than that in full
+	ends    time.Time     // by the clock of this machine
+	longest time.Duration // the most time that was ever left: an upper bound for the full lease
 	left    time.Duration // at the last reading
-	renewed bool          // the process renews it: it is not fixed, and not of a hold that was unlocked
+	renewed bool          // the process should renew it: it is not fixed, and its hold is not unlocked
 }
 
 const (
-	// renewals is into how many parts renewals divide a lease. A live process leaves more than the last of them.
+	// renewals is the number of parts into which renewals divide a lease. A live process never uses the last part.
 	renewals = 3
-	// inexact is how much earlier than expected a lease may be gone.
+	// inexact is how much earlier than expected a lease may disappear.
 	inexact = 100 * time.Millisecond
-	// late is by how much the end of a lease may seem to move because an answer is late, and of a short lease less: a renewal moves it
-	// by a third.
+	// late is the apparent movement of a lease's end that may come from a late answer. For a short lease the limit is lower, because a
+	// renewal moves the end by only a third of the lease.
 	late = 2 * time.Second
 )
 
-// see returns the watch after a reading of what the process of that name holds and waits for; of very much that is not all, and newest
-// is when the newest of all its holds began. The watch may be nil.
+// see returns the watch after a reading of the holds and waits of a process. A reading may omit some of very many; newest is the start
+// of the newest of all its holds. The watch may be nil.
 func (w *watch) see(process string, statuses []lockmw.Status, newest, at time.Time) *watch {
 	next := &watch{since: at, read: at, newest: newest, leases: make(map[holdID]lease), tickets: make(map[string]time.Time)}
 	alive := w == nil
@@ -87,11 +87,11 @@ func (w *watch) see(process string, statuses []lockmw.Status, newest, at time.Ti
 		_, there := next.leases[id]
 		switch ended := !at.Before(l.ends.Add(-inexact)); {
 		case there:
-		case !ended: // it was released
+		case !ended: // released
 			alive = true
 		case l.renewed && l.left <= l.longest/renewals && at.Sub(w.read) <= max(l.longest/renewals, 2*time.Second):
 			ranOut = true
-		case l.renewed && !w.ranOut: // it may have been renewed and released between two readings
+		case l.renewed && !w.ranOut: // possibly renewed and released between two readings
 			alive = true
 		}
 	}
@@ -101,7 +101,7 @@ func (w *watch) see(process string, statuses []lockmw.Status, newest, at time.Ti
 	return next
 }
 
-// waitsFor is how long it takes at most until a lease has run out, if none is renewed; false if the process has none that it renews.
+// waitsFor returns the time until the first lease expires, if none is renewed. It reports false if the process renews no lease.
 func (w *watch) waitsFor(now time.Time) (time.Duration, bool) {
 	first, found := time.Duration(0), false
 	for l := range maps.Values(w.leases) {

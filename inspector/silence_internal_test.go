@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A life is what a process holds and does, second by second.
+// A life simulates the holds and actions of a process, second by second.
 type life struct {
 	at      time.Time
 	leases  map[string]*lockmw.Holder // by key
@@ -28,7 +28,7 @@ func (l *life) take(key string, lease time.Duration) *lockmw.Holder {
 	return h
 }
 
-// pass lets seconds pass, of which each ends with a reading.
+// pass lets seconds pass, with a reading at the end of each.
 func (l *life) pass(seconds int) *life {
 	for range seconds {
 		l.sleep(time.Second)
@@ -58,7 +58,7 @@ func (l *life) look() {
 	l.watch = l.watch.see("web-1", statuses, time.Time{}, l.at)
 }
 
-func TestAProcessIsSilentAfterAWholeLeaseOnly(t *testing.T) {
+func TestAProcessCountsAsSilentOnlyAfterAWholeLease(t *testing.T) {
 	for name, test := range map[string]struct {
 		live   func(*life)
 		silent bool
@@ -103,7 +103,7 @@ func TestAProcessIsSilentAfterAWholeLeaseOnly(t *testing.T) {
 	}
 }
 
-// Leases that differ run out one after another, and those that come into the watch later are no sign of life.
+// Different leases expire one after another. A lease that enters the watch later is not a sign of life.
 func TestManyLeasesRunOut(t *testing.T) {
 	l := newLife()
 	l.renews = false
@@ -113,7 +113,7 @@ func TestManyLeasesRunOut(t *testing.T) {
 	newest := l.at
 	l.pass(12)
 	if !l.watch.ranOut {
-		t.Fatal("no lease has run out")
+		t.Fatal("no lease has expired")
 	}
 	l.leases["late"] = &lockmw.Holder{Process: "web-1", Since: newest.Add(-time.Minute), TTL: time.Minute}
 	if l.pass(10); !l.watch.ranOut {
@@ -121,7 +121,7 @@ func TestManyLeasesRunOut(t *testing.T) {
 	}
 }
 
-func TestAWatchStaysWithWhatItHasSeen(t *testing.T) {
+func TestAWatchKeepsTheKeysThatItHasRead(t *testing.T) {
 	hold := func(key string, ttl time.Duration) *entry {
 		return &entry{Status: lockmw.Status{Key: key, Holders: []lockmw.Holder{{Process: "web-1", TTL: ttl, Since: time.Unix(int64(ttl), 0)}}}}
 	}

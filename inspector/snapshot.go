@@ -11,10 +11,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// perPage is how many locks a page of the overview has.
+// perPage is the number of locks on a page of the overview.
 const perPage = 100
 
-// An entry is one lock of a snapshot, with what it is sorted and found by.
+// An entry is one lock of a snapshot, with the fields for sorting and searching.
 type entry struct {
 	lockmw.Status
 	err     error
@@ -22,24 +22,24 @@ type entry struct {
 	shown   string    // its key, as viewers may see it
 	state   string
 	waiting int
-	longest time.Time // since when somebody waits; zero: nobody knows
+	longest time.Time // start of the longest wait; zero: unknown
 }
 
-// A snapshot is all locks, as they were read. It does not change.
+// A snapshot has all locks of one reading. It is immutable.
 type snapshot struct {
 	entries []*entry
 	totals  totals
 
-	processes func() map[string]*attendance // by name; found when somebody asks
+	processes func() map[string]*attendance // by name; computed on first use
 
 	mu     sync.Mutex
-	chosen map[query][]*entry // by query without its page: many viewers look at the same
+	chosen map[query][]*entry // cache by query without its page, because many viewers use the same query
 }
 
-// The totals are those of all locks, whatever the query.
+// The totals count all locks, independent of the query.
 type totals struct {
 	Locks       int     `json:"locks"`
-	Held        int     `json:"held"` // contended ones are held, too
+	Held        int     `json:"held"` // includes contended locks
 	Contended   int     `json:"contended"`
 	Lingering   int     `json:"lingering"`
 	Unreadable  int     `json:"unreadable"`
@@ -49,7 +49,7 @@ type totals struct {
 	longest time.Time
 }
 
-// newEntry prepares what was read of a key.
+// newEntry makes an entry from the status of a key.
 func newEntry(s lockmw.Status, err error, at time.Time, shown string) *entry {
 	return &entry{Status: s, err: err, at: at, shown: shown, state: stateOf(&s, err), waiting: s.Waiting(), longest: longestSince(&s)}
 }
@@ -79,7 +79,7 @@ func newSnapshot(entries []*entry) *snapshot {
 	return s
 }
 
-// total returns the totals as they are now.
+// total returns the totals with the longest wait up to now.
 func (s *snapshot) total() totals {
 	t := s.totals
 	if !t.longest.IsZero() {
@@ -89,8 +89,8 @@ func (s *snapshot) total() totals {
 	return t
 }
 
-// choose returns the locks that a query asks for, in its order, of all its pages. It searches when it is its turn: false if that
-// does not come.
+// choose returns the locks that match a query, sorted, for all pages. A search waits for its turn; choose reports false if it does not
+// get one.
 func (s *snapshot) choose(ctx context.Context, q query, turns *queue) ([]*entry, bool) {
 	q.Page = 0
 	if found, ok := s.known(q); ok {
@@ -100,7 +100,7 @@ func (s *snapshot) choose(ctx context.Context, q query, turns *queue) ([]*entry,
 		return nil, false
 	}
 	defer turns.leave()
-	if found, ok := s.known(q); ok { // another has searched for the same
+	if found, ok := s.known(q); ok { // another request has made the same search meanwhile
 		return found, true
 	}
 	var found []*entry
@@ -112,14 +112,14 @@ func (s *snapshot) choose(ctx context.Context, q query, turns *queue) ([]*entry,
 	slices.SortFunc(found, q.compare)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.chosen) >= 100 { // as many as somebody types
+	if len(s.chosen) >= 100 { // bounds the cache: anyone can type queries
 		clear(s.chosen)
 	}
 	s.chosen[q] = found
 	return found, true
 }
 
-// known returns what was found for a query before.
+// known returns the cached result of a query.
 func (s *snapshot) known(q query) ([]*entry, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *snapshot) known(q query) ([]*entry, bool) {
 	return found, ok
 }
 
-// matches reports whether the query asks for a lock. Redacted keys are searched as they are shown.
+// matches reports whether a lock matches the query. The search sees only the redacted text of keys.
 func (q *query) matches(e *entry) bool {
 	if q.Mode != "" && modeOf(&e.Status) != q.Mode {
 		return false
@@ -151,7 +151,7 @@ func (q *query) matches(e *entry) bool {
 	return false
 }
 
-// orders are the columns by which the overview can be sorted. Each puts first what should be seen first.
+// orders has the columns by which the overview can be sorted. Each puts the most important locks first.
 var orders = map[string]func(a, b *entry) int{
 	"key":     func(a, b *entry) int { return cmp.Compare(a.shown, b.shown) },
 	"state":   func(a, b *entry) int { return cmp.Compare(a.state, b.state) },
@@ -163,7 +163,7 @@ var orders = map[string]func(a, b *entry) int{
 	"wait":    func(a, b *entry) int { return compareTimes(a.longest, b.longest) },
 }
 
-// compare orders by the query's column, then by who waits longest, then by key.
+// compare orders by the query's column, then by waiting calls, longest wait and key.
 func (q *query) compare(a, b *entry) int {
 	order := orders[q.sort]
 	if q.backwards {
@@ -177,7 +177,7 @@ func (q *query) compare(a, b *entry) int {
 		compareTimes(a.first().Since, b.first().Since), cmp.Compare(a.first().Token, b.first().Token))
 }
 
-// compareTimes puts the earlier first, and those that are not known last.
+// compareTimes puts earlier times first and unknown ones last.
 func compareTimes(a, b time.Time) int {
 	if a.IsZero() || b.IsZero() {
 		return b.Compare(a)
@@ -187,7 +187,7 @@ func compareTimes(a, b time.Time) int {
 
 var noHolder lockmw.Holder
 
-// first is the first holder, or noHolder.
+// first returns the first holder, or noHolder.
 func (e *entry) first() *lockmw.Holder {
 	if len(e.Holders) == 0 {
 		return &noHolder
@@ -195,7 +195,7 @@ func (e *entry) first() *lockmw.Holder {
 	return &e.Holders[0]
 }
 
-// firstHolder is its process, behind all others if there is none.
+// firstHolder returns the process of the first holder. Without a holder the text sorts last.
 func (e *entry) firstHolder() string {
 	if len(e.Holders) == 0 {
 		return "\xff"
@@ -203,7 +203,7 @@ func (e *entry) firstHolder() string {
 	return e.Holders[0].Process
 }
 
-// leaseEnds is when the first lease ends, in milliseconds; after all others if nobody holds the lock.
+// leaseEnds returns the end of the first lease as a Unix time in milliseconds. Without a holder it sorts last.
 func (e *entry) leaseEnds() int64 {
 	first := time.Duration(1<<63 - 1)
 	for i := range e.Holders {

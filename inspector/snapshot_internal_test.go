@@ -16,7 +16,7 @@ func TestSearchesHaveABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, q := newSnapshot([]*entry{newEntry(lockmw.Status{Key: "user:42"}, nil, time.Now(), "user:42")}), newQueue()
 		if !q.enter(t.Context()) {
-			t.Fatal("nobody searches, and yet it is not one's turn")
+			t.Fatal("a search without others does not get its turn")
 		}
 		var found atomic.Int64
 		var all sync.WaitGroup
@@ -40,7 +40,7 @@ func TestSearchesHaveABound(t *testing.T) {
 	})
 }
 
-func TestASearchThatSomebodyHasMadeNeedsNoTurn(t *testing.T) {
+func TestACachedSearchNeedsNoTurn(t *testing.T) {
 	t.Parallel()
 	s, q := newSnapshot([]*entry{newEntry(lockmw.Status{Key: "user:42"}, nil, time.Now(), "user:42")}), newQueue()
 	asked := query{text: "user", sort: defaultSort}
@@ -48,15 +48,15 @@ func TestASearchThatSomebodyHasMadeNeedsNoTurn(t *testing.T) {
 		t.Fatal("the first one is refused")
 	}
 	if !q.enter(context.Background()) {
-		t.Fatal("nobody searches, and yet it is not one's turn")
+		t.Fatal("a search without others does not get its turn")
 	}
 	defer q.leave()
 	if _, ok := s.choose(context.Background(), asked.at(2), q); !ok {
-		t.Error("what was found before is not found while another search runs")
+		t.Error("the cached result is not found while another search runs")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, ok := s.choose(ctx, query{text: "other", sort: defaultSort}, q); ok {
-		t.Error("two search side by side")
+		t.Error("two searches run at the same time")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/parked"
 )
 
-// A task of asynq waits for a lock.
+// A task is an asynq task that waits for a lock.
 type task struct {
 	Queue  string    `json:"queue"`
 	ID     string    `json:"id"`
@@ -21,7 +21,7 @@ type task struct {
 	State  string    `json:"state"` // parked, woken or waiting
 }
 
-// addTasks adds the tasks that wait for the lock.
+// addTasks adds waiting tasks to the lock.
 func (l *lock) addTasks(list parked.List) {
 	now := time.Now()
 	for _, t := range list.Tasks {
@@ -30,10 +30,10 @@ func (l *lock) addTasks(list parked.List) {
 	l.MoreTasks = list.More
 }
 
-// refusedFor is how long tasks are not asked for again once the server has refused that.
+// refusedFor is how long a taskReader does not read tasks after the server has denied it.
 const refusedFor = time.Minute
 
-// A taskReader reads tasks that wait. A user that may only see locks sees none.
+// A taskReader reads waiting tasks. If the Redis user may read only locks, it returns none.
 type taskReader struct {
 	reader *parked.Reader
 

@@ -34,15 +34,15 @@ func TestTasksThatWaitAreShown(t *testing.T) {
 		}
 	}
 	if page := d.get("/key?key=user:43", http.StatusOK); !strings.Contains(page, "Tasks will be woken") || strings.Contains(page, "nobody waits") {
-		t.Errorf("of a free lock with tasks the page says\n%s", page)
+		t.Errorf("the page of a free lock with tasks:\n%s", page)
 	}
 	if page := d.get("/key?key=user:44", http.StatusOK); strings.Contains(page, "Tasks") {
-		t.Errorf("of a lock without tasks the page says\n%s", page)
+		t.Errorf("the page of a lock without tasks:\n%s", page)
 	}
 }
 
-// A user that may only see locks sees these, and leaves few entries in the server's log of denials.
-func TestAUserWhoMayNotSeeTasksSeesTheLock(t *testing.T) {
+// A user with rights for locks only sees locks, and causes few entries in the server's ACL log.
+func TestAUserWithoutRightsForTasksSeesTheLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	rdb := s.NewClient(t)

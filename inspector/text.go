@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// A piece of a text is shown as it is, or is an escape for what cannot be shown.
+// A piece is a part of a text: either printable text, or the escape of an invisible character.
 type piece struct {
 	Text    string
 	Escaped bool
 }
 
-// pieces makes everything visible that a text may hide: control characters, marks that change the direction of writing, bytes
-// that are no UTF-8.
+// pieces splits a text and escapes everything invisible: control characters, marks that change the direction of writing, and bytes that
+// are not UTF-8.
 func pieces(s string) (all []piece) {
 	begun := 0
 	for i := 0; i < len(s); {
@@ -46,7 +46,7 @@ func escapeOf(r rune, size int, first byte) string {
 	return strings.Trim(strconv.QuoteRune(r), "'")
 }
 
-// plain is a text with the escapes of pieces.
+// plain returns a text with the escapes of pieces.
 func plain(s string) string {
 	var b strings.Builder
 	for _, p := range pieces(s) {
@@ -60,10 +60,10 @@ type millis int64
 
 func millisOf(d time.Duration) millis { return millis(max(d, 0).Milliseconds()) }
 
-// Number is what the script counts from.
+// Number is the value from which the script counts.
 func (m millis) Number() int64 { return int64(m) }
 
-// String is for people. The script says it in the same way.
+// String formats the duration for people. The script uses the same format.
 func (m millis) String() string {
 	s := int64(m) / 1000
 	switch {
@@ -82,7 +82,7 @@ func (m millis) String() string {
 // A size is a number of bytes.
 type size int64
 
-// String is for people.
+// String formats the size for people.
 func (s size) String() string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, u := float64(s), 0

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// trendSteps is how many points a trend has at most. When there are more, two become one.
+	// trendSteps is the maximum number of points of a trend. Beyond it, each two points become one.
 	trendSteps = 120
-	// firstStep is how much time a point stands for at first.
+	// firstStep is the time that a point covers at first.
 	firstStep = 10 * time.Second
 )
 
-// A trend is what has happened since a page began to run, in bounded memory: its points stand for more and more time.
+// A trend counts waits, losses and hand-overs since the handler began, in bounded memory: its points cover more and more time.
 type trend struct {
 	mu    sync.Mutex
 	begun time.Time
 	step  time.Duration
-	// By steps from begun on. Nothing was seen of waits in a step with -1.
+	// One value per step since begun. In waiting, -1 means that waits were not read in that step.
 	waiting, losses, handOvers []int
 }
 
 func newTrend() *trend { return &trend{begun: time.Now(), step: firstStep} }
 
-// at returns the step of an instant, after making room for it; false if that was before the trend began. Clocks of other machines may
-// be ahead.
+// at returns the step of an instant, after making room for it. It reports false if the instant is before the trend began. An instant in
+// the future counts as now, because clocks of other machines may be ahead.
 func (t *trend) at(instant time.Time) (step int, ok bool) {
 	now := time.Now()
 	if instant.After(now) {
@@ -50,7 +50,7 @@ func (t *trend) at(instant time.Time) (step int, ok bool) {
 
 func sum(a, b int) int { return a + b }
 
-// halve makes one point of each two.
+// halve joins each two points into one.
 func halve(points []int, join func(a, b int) int) []int {
 	for i := range points {
 		if i%2 == 0 {
@@ -62,7 +62,7 @@ func halve(points []int, join func(a, b int) int) []int {
 	return points[:(len(points)+1)/2]
 }
 
-// wait notes how many calls wait now.
+// wait records the number of calls that wait now.
 func (t *trend) wait(calls int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,7 @@ func (t *trend) wait(calls int) {
 	}
 }
 
-// count counts events that were not read before.
+// count counts new events.
 func (t *trend) count(events []lockevents.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,29 +91,29 @@ func (t *trend) count(events []lockevents.Event) {
 	}
 }
 
-// A line is a trend of one thing.
+// A line is one drawn trend.
 type line struct {
 	Title string
-	Class string // of its colour
+	Class string // CSS class of its colour
 	Now   string
 	Note  string
-	Path  string // of SVG, in a box of trendSteps times lineHeight
+	Path  string // SVG path, in a box of trendSteps × lineHeight
 }
 
 const lineHeight = 32
 
-// A trendsBody is all trends. A value that was not seen is null in JSON.
+// A trendsBody has all trends. An unknown value is null in JSON.
 type trendsBody struct {
 	Since     time.Time `json:"since"`
-	Step      millis    `json:"step_ms"` // how much time a point stands for
-	Waiting   []*int    `json:"waiting"` // the most calls that were seen to wait
+	Step      millis    `json:"step_ms"` // time that a point covers
+	Waiting   []*int    `json:"waiting"` // largest number of waiting calls that was seen
 	Losses    []int     `json:"losses"`
 	HandOvers []int     `json:"hand_overs"`
 
-	recorded bool // events of losses and hand-overs were read
+	recorded bool // events exist, so losses and hand-overs are counted
 }
 
-// show returns the trends so far. recorded says whether programs record events.
+// show returns the trends so far; recorded reports whether programs record events.
 func (t *trend) show(recorded bool) *trendsBody {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +130,7 @@ func (t *trend) show(recorded bool) *trendsBody {
 	return b
 }
 
-// Lines are what a page draws.
+// Lines returns the lines that a page draws.
 func (b *trendsBody) Lines() []line {
 	most := 0
 	for _, calls := range b.Waiting {
@@ -148,7 +148,7 @@ func (b *trendsBody) Lines() []line {
 				total += counts[i]
 			}
 			if len(points) > 1 {
-				points[len(points)-1] = nil // its time has not passed yet: fewer in it mean nothing
+				points[len(points)-1] = nil // this step is not complete yet, so its count is too low
 			}
 			l.Note, l.Now, l.Path = "", fmt.Sprint(total, " in all"), drawn(points)
 		}
@@ -159,7 +159,7 @@ func (b *trendsBody) Lines() []line {
 	return lines
 }
 
-// drawn draws points, from the left edge to the right one; where there is none the line has a gap.
+// drawn returns the SVG path of points from the left to the right edge. A nil point is a gap.
 func drawn(points []*int) string {
 	most := 1
 	for _, p := range points {
@@ -176,7 +176,7 @@ func drawn(points []*int) string {
 			continue
 		}
 		y := float64(lineHeight-2) - float64(*p)/float64(most)*(lineHeight-4)
-		if !pen { // a point alone is a dash
+		if !pen { // a single point is a dash
 			fmt.Fprintf(&b, "M%.1f %.1fh1", min(float64(i)*width, trendSteps-1), y)
 		} else {
 			fmt.Fprintf(&b, "L%.1f %.1f", float64(i)*width, y)
@@ -186,7 +186,7 @@ func drawn(points []*int) string {
 	return b.String()
 }
 
-// Says is what a line says to those who do not see it.
+// Says is the text of a line for screen readers.
 func (l line) Says() string {
 	if l.Note != "" {
 		return l.Title + ": " + l.Note
@@ -194,7 +194,7 @@ func (l line) Says() string {
 	return l.Title + ": " + l.Now
 }
 
-// trends returns what a page draws.
+// trends returns the trends of a page.
 func (h *hub) trends() *trendsBody {
 	events := h.events.now().value
 	return h.trend.show(events != nil && len(events.events) > 0)

@@ -16,7 +16,7 @@ func total(counts []int) (n int) {
 	return n
 }
 
-func TestATrendHasAllOfItsTimeInBoundedMemory(t *testing.T) {
+func TestATrendCoversAllItsTimeInBoundedMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrend()
 		tr.count([]lockevents.Event{{Kind: lockevents.Lost, At: time.Now().Add(-time.Second)}}) // before it began
@@ -39,12 +39,12 @@ func TestATrendHasAllOfItsTimeInBoundedMemory(t *testing.T) {
 			t.Errorf("waits are %v, %v", *b.Waiting[0], b.Waiting[1])
 		}
 		if whole := time.Duration(b.Step) * time.Millisecond * time.Duration(len(b.Losses)); whole < 3000*time.Minute || whole > 3200*time.Minute {
-			t.Errorf("it is about %v", whole)
+			t.Errorf("it covers %v", whole)
 		}
 	})
 }
 
-func TestALineHasGapsWhereNobodyLooked(t *testing.T) {
+func TestALineHasGapsWithoutViewers(t *testing.T) {
 	one, three := 1, 3
 	if got, want := drawn([]*int{&three, &one, nil, &one, nil}), "M0.0 2.0h1L30.0 20.7M90.0 20.7h1"; got != want {
 		t.Errorf("%s, want %s", got, want)

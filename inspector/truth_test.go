@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-func TestAQueryThatMakesNoSenseIsABadRequest(t *testing.T) {
+func TestAnInvalidQueryIsABadRequest(t *testing.T) {
 	d := newDesk(t)
 	for _, query := range []string{
 		"state=bogus", "state=Contended", "state=free", "mode=bogus", "sort=nonsense", "sort=--key", "page=0", "page=-1", "page=x", "page=1.5",
@@ -30,7 +30,7 @@ func TestAQueryThatMakesNoSenseIsABadRequest(t *testing.T) {
 		}
 	}
 	if w := d.do(http.MethodGet, "/locks.json?state=bogus"); !strings.Contains(w.Body.String(), "contended") {
-		t.Errorf("the answer names no state that there is:\n%s", w.Body)
+		t.Errorf("the answer does not list the valid states:\n%s", w.Body)
 	}
 	for _, query := range []string{"state=&mode=&q=&sort=&page=", "state=held&mode=read&sort=-wait&page=1", "page=7", "other=x"} {
 		d.get("/locks.json?"+query, http.StatusOK)
@@ -38,7 +38,7 @@ func TestAQueryThatMakesNoSenseIsABadRequest(t *testing.T) {
 	}
 }
 
-func TestWhatWasNeverReadIsNotShownAsNothing(t *testing.T) {
+func TestUnreadLocksAreNotShownAsFree(t *testing.T) {
 	s := redistest.Mini(t)
 	s.Mini.Close()
 	d := newDeskOn(t, s)
@@ -59,8 +59,8 @@ func TestWhatWasNeverReadIsNotShownAsNothing(t *testing.T) {
 	}
 }
 
-// A monitor must not take the state of some time ago for that of now.
-func TestPagesAndJSONAgreeWhetherRedisIsThere(t *testing.T) {
+// A monitor must not mistake an old state for the current one.
+func TestPagesAndJSONAgreeWhetherRedisAnswers(t *testing.T) {
 	inBubble(t, func(d *desk) {
 		usertest.Lock(d, d.Context(), d.client(), "user:42", lockmw.WithFixedLease(time.Hour))
 		paths := []string{"/", "/locks.json", "/key?key=user:42", "/key.json?key=user:42", "/redis", "/redis.json"}
@@ -87,8 +87,8 @@ func TestPagesAndJSONAgreeWhetherRedisIsThere(t *testing.T) {
 	})
 }
 
-// go-redis dials again and again: it takes seconds until it says that it cannot connect. Here it takes until the test ends.
-func TestPagesDoNotWaitForAServerThatIsAway(t *testing.T) {
+// go-redis retries a dial for seconds before it returns an error. Here it retries until the test ends.
+func TestPagesDoNotWaitForAnUnreachableServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Mini(t)
 	ends := make(chan struct{})
@@ -111,7 +111,7 @@ func TestPagesDoNotWaitForAServerThatIsAway(t *testing.T) {
 	}
 	away.Store(true)
 	s.Mini.Close()
-	time.Sleep(3 * time.Second) // all of them are due
+	time.Sleep(3 * time.Second) // then all readings are due again
 	for range 3 {
 		for _, path := range paths {
 			began := time.Now()

@@ -12,32 +12,32 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A view is what one request may see.
+// A view has the rights and links of one request.
 type view struct {
 	*handler
-	ctx      context.Context //nolint:containedctx // a view is of one request
+	ctx      context.Context //nolint:containedctx // a view belongs to one request
 	mayForce bool
-	keyPage  string // what links to keys lead to
+	keyPage  string // target of links to keys
 }
 
 func (h *handler) view(r *http.Request) *view {
 	return &view{h, r.Context(), h.config.mayForce != nil && h.config.mayForce(r), "key"}
 }
 
-// shown is what viewers see of a key.
+// shown returns a key as viewers may see it.
 func (c *config) shown(key string) (text string) {
 	if c.redactKey == nil {
 		return key
 	}
 	defer func() {
-		if recover() != nil { // the value may have the key in it
+		if recover() != nil { // the panic value may contain the key
 			text = "(the key redactor panicked)"
 		}
 	}()
 	return c.redactKey(key)
 }
 
-// address is the part of a query that says which key is meant.
+// address returns the query parameters that identify a key.
 func (h *handler) address(key string) url.Values {
 	if h.redactKey == nil {
 		return url.Values{"key": {key}}
@@ -45,16 +45,16 @@ func (h *handler) address(key string) url.Values {
 	return url.Values{"id": {h.vault.sealKey(key)}}
 }
 
-// href is a link to what is said of key, relative to all pages.
+// href is a link to the page of a key, relative to all pages.
 func (v *view) href(key string) string { return v.keyPage + "?" + v.address(key).Encode() }
 
-// addressed is the reverse of address. Where keys are redacted, nobody can ask for one by guessing it.
+// addressed is the reverse of address. With redacted keys, a viewer cannot guess a key and ask for it.
 func (h *handler) addressed(values url.Values) (key string, err error) {
 	key = values.Get("key")
 	if h.redactKey != nil {
 		var ok bool
 		if key, ok = h.vault.openKey(values.Get("id")); !ok {
-			return "", errors.New("this link is not of this page: it may be from before a restart, or of another replica (WithSecret)")
+			return "", errors.New("this link is not valid here: it may be from before a restart, or from another replica (WithSecret)")
 		}
 	}
 	if key == "" || len(key) > 1024 {
@@ -63,7 +63,7 @@ func (h *handler) addressed(values url.Values) (key string, err error) {
 	return key, nil
 }
 
-// forceHref is a link to the page that asks whether to take the lock away from hd.
+// forceHref is a link to the confirmation page for the release of hd.
 func (h *handler) forceHref(key string, hd *lockmw.Holder) string {
 	return "force-unlock?" + h.addressHold(key, hd.Owner, strconv.FormatInt(hd.Token, 10)).Encode()
 }
@@ -76,10 +76,10 @@ func (h *handler) addressHold(key, owner, token string) url.Values {
 	return values
 }
 
-// rights is where the rights are listed that an Inspector needs.
+// rights is the page that lists the rights of an Inspector.
 const rights = "https://github.com/lockmw/go/blob/main/docs/operations.md#access-rights"
 
-// problemOf says what an error is; nil if there is none.
+// problemOf describes an error, with a remedy; nil for a nil error.
 func (c *config) problemOf(err error) *problem {
 	if err == nil {
 		return nil
@@ -90,18 +90,18 @@ func (c *config) problemOf(err error) *problem {
 	}
 	switch {
 	case errors.Is(err, lockmw.ErrWrongType):
-		p.Help = "Another program's data is at the lock's key in Redis."
+		p.Help = "The key in Redis holds another program's data."
 	case strings.Contains(err.Error(), "NOPERM"):
-		p.Help, p.Page = "The user of this page needs the rights of an Inspector, +scan among them.", rights
+		p.Help, p.Page = "The Redis user of this page lacks rights, such as +scan.", rights
 	case strings.Contains(err.Error(), "WRONGPASS"), strings.Contains(err.Error(), "NOAUTH"):
-		p.Help = "Redis does not accept the user or the password of this page."
+		p.Help = "Redis rejects the user or the password of this page."
 	case errors.Is(err, lockmw.ErrUnavailable):
-		p.Help = "The page tries again and again."
+		p.Help = "The page keeps trying."
 		if remedy := doctor.Remedy(err); remedy != "" {
-			p.Help = "What helps: " + remedy + ". " + p.Help
+			p.Help = "Remedy: " + remedy + ". " + p.Help
 		}
 	}
-	if c.redactKey != nil { // servers may repeat keys
+	if c.redactKey != nil { // error messages may contain keys
 		p.Message = p.Type
 	}
 	return p

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// What a lock that nobody else wants costs more if its events are recorded.
+// The extra cost of an uncontended lock whose events are recorded.
 func BenchmarkPair(b *testing.B) {
 	for _, recorded := range []bool{false, true} {
 		name := map[bool]string{false: "alone", true: "recorded"}[recorded]

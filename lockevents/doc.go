@@ -1,6 +1,6 @@
 /*
-Package lockevents keeps the recent history of locks in a Redis stream: who waited, who got the lock and lost it, and for how
-long. It answers what an Inspector cannot, which sees only what is so now.
+Package lockevents records the recent history of locks in a Redis stream: which calls waited, which got or lost a lock, and for
+how long. An Inspector shows only the present; this package answers what happened before.
 
 	insp, err := lockmw.NewInspector(rdb) // the redis client of the locks, or another one
 	…
@@ -8,27 +8,32 @@ long. It answers what an Inspector cannot, which sees only what is so now.
 	defer events.Close()
 	locks, err := lockmw.New(rdb, lockmw.WithObserver(events.Observer()))
 
-It is off unless it is mounted so. What happened is read with a History:
+Without such an observer no events are recorded. A [History] reads them:
 
 	for e, err := range lockevents.NewHistory(insp).Follow(ctx, "user:42") {
 		…
 	}
 
-# Cost
+The web page of package inspector and the command lockmw show the same history.
 
-Calls for locks do not wait for it: an event is put into a buffer, and every 20 ms what has come is written by one command. A
-process writes 256 events at most in that time, and counts those that it drops: the usual ones of a busy key, before waits,
-losses and failures. Events of a process that dies in those 20 ms are lost.
+# Cost and losses
+
+Calls for locks do not wait for the recording. Events go into a buffer, and every 20 ms one command writes the buffer to Redis.
+A process writes at most 256 events in that time, and drops further ones: first acquisitions and releases of a busy key, which
+are frequent, before waits, losses and failures. It records how many it dropped. Events of a process that crashes before they
+are written are lost.
 
 # In Redis
 
-The stream is at the key <prefix>:events, lockmw:events by default. An entry has the events of one process from 20 ms:
+The stream is at the key <prefix>:events, lockmw:events by default. An entry contains the events of one process from 20 ms:
 
-	process  host and process id, as the process of a Holder begins
-	dropped  how many more there were, if any
-	events   a line of JSON for each: see Event
+	process  host and process id, which are the beginning of Holder.Process
+	dropped  number of further events that were dropped, if any
+	events   one line of JSON for each event: see Event
 
-It has about as many entries as WithLength says, and is gone a week after the last event. In a Cluster it is on one node. A user
-with the rights of docs/operations.md needs +xadd to write, and +xrevrange +xread to read.
+The stream has about as many entries as WithLength sets, and expires a week after the last event. In a Cluster it is on one node.
+A user with the rights of [docs/operations.md] also needs +xadd to write, and +xrevrange +xread to read.
+
+[docs/operations.md]: https://github.com/lockmw/go/blob/main/docs/operations.md#access-rights
 */
 package lockevents

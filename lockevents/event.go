@@ -8,60 +8,60 @@ import (
 	"unicode/utf8"
 )
 
-// A Kind says what happened.
+// A Kind is the kind of an event.
 type Kind string
 
 // The kinds of events.
 const (
 	Waits         Kind = "waits"          // a call found the lock taken and waits for it
 	Acquired      Kind = "acquired"       // a call got the lock
-	Failed        Kind = "failed"         // a call did not get it: see Outcome
-	FailedOpen    Kind = "failed_open"    // a call goes on without it (WithFailOpen)
-	RenewalFailed Kind = "renewal_failed" // the watchdog could not renew the lease; the first time of several
-	Lost          Kind = "lost"           // a hold ended before it was released: its lease ran out, or it was taken away
+	Failed        Kind = "failed"         // a call did not get the lock: see Event.Outcome
+	FailedOpen    Kind = "failed_open"    // a call continues without the lock (lockmw.WithFailOpen)
+	RenewalFailed Kind = "renewal_failed" // the watchdog could not renew the lease; only the first failure in a row
+	Lost          Kind = "lost"           // a hold ended before it was released: its lease expired, or the lock was taken away
 	Released      Kind = "released"       // a hold was released
 	Forced        Kind = "forced"         // an operator released a hold by force (Recorder.ForceUnlocked)
 )
 
-// isUsual reports whether such events are dropped before others.
-func (k Kind) isUsual() bool { return k == Acquired || k == Released }
+// isFrequent reports whether events of the kind are dropped before others.
+func (k Kind) isFrequent() bool { return k == Acquired || k == Released }
 
-// An Event is what happened to a lock. What does not apply is empty.
+// An Event is something that happened to a lock. Fields that do not apply to its kind are zero.
 type Event struct {
 	At      time.Time     // by the clock of the process, to the microsecond
-	Kind    Kind          //
-	Process string        // that recorded it: host:pid, with which the Process of a lockmw.Holder begins
-	Key     string        // as it was given to Lock
+	Kind    Kind          // what happened
+	Process string        // the process that recorded the event, host:pid: the beginning of lockmw.Holder.Process
+	Key     string        // as given to Lock
 	Op      string        // lock, try_lock, lead or once
 	Mode    string        // exclusive, fair, read, write or permit
-	Label   string        // WithLabel's
-	Token   int64         // the fencing token of the hold
-	Waited  time.Duration // of a call that got the lock, or did not
-	Held    time.Duration // of a hold that ended
+	Label   string        // label of the call (lockmw.WithLabel)
+	Token   int64         // fencing token of the hold
+	Waited  time.Duration // how long the call waited, once it got the lock or failed
+	Held    time.Duration // how long the hold lasted, once it ended
 
-	Contended bool // of a call that got the lock: others held it or waited for it when the call came
+	Contended bool // Acquired: the call had to wait
 
-	Outcome string // of a call that failed: not_acquired, timeout, deadlock, canceled or error
-	Err     string // why a call failed or a hold was lost
-	Behind  Behind // of a call that waits: the lock's holder; of a forced release: the holder whose hold it ended
-	By      string // of a forced release: the operator, or page or command if nobody has said who it is
-	Dropped int    // with the last event of an entry: how many more there were
+	Outcome string // Failed: not_acquired, timeout, deadlock, canceled or error
+	Err     string // why a call failed, a renewal failed or a hold was lost
+	Behind  Behind // Waits: the holder that the call waits for; Forced: the holder that lost its hold
+	By      string // Forced: the operator, or "page" or "command" if the name is unknown
+	Dropped int    // with the last event of an entry: how many further events were dropped
 }
 
-// A Behind is the holder that a call waits for, and its position in the queue.
+// Behind describes the holder that a call waits for, and the position of the call in the queue.
 type Behind struct {
-	Process  string
-	Label    string
-	Token    int64
-	Position int
+	Process  string // host, process id and a random part
+	Label    string // label of the holder (lockmw.WithLabel)
+	Token    int64  // fencing token of the holder
+	Position int    // 1 is the next; 0 if unknown
 }
 
-// A line is an event in the stream.
+// A line is an event as stored in the stream.
 type line struct {
 	At        int64   `json:"at_us"` // since 1970
 	Kind      Kind    `json:"event"`
 	Key       string  `json:"key,omitempty"`
-	KeyBytes  string  `json:"key_base64,omitempty"` // if it is no UTF-8
+	KeyBytes  string  `json:"key_base64,omitempty"` // instead of key if that is not UTF-8
 	Op        string  `json:"op,omitempty"`
 	Mode      string  `json:"mode,omitempty"`
 	Label     string  `json:"label,omitempty"`
@@ -83,7 +83,7 @@ func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func fromMillis(ms float64) time.Duration { return time.Duration(ms*1000) * time.Microsecond }
 
-// encode returns events as they are in the stream.
+// encode returns events as they are stored in the stream.
 func encode(events []Event) string {
 	var b strings.Builder
 	lines := json.NewEncoder(&b)
@@ -98,12 +98,12 @@ func encode(events []Event) string {
 		if !utf8.ValidString(e.Key) {
 			l.Key, l.KeyBytes = "", base64.StdEncoding.EncodeToString([]byte(e.Key))
 		}
-		_ = lines.Encode(&l) // of strings and numbers, into memory
+		_ = lines.Encode(&l) // cannot fail: strings and numbers, into memory
 	}
 	return b.String()
 }
 
-// decode is the reverse of encode. It skips what it does not understand: newer versions may write more.
+// decode is the reverse of encode. It skips lines that it does not understand, because newer versions may write other ones.
 func decode(text, process string, dropped int) (events []Event) {
 	for text := range strings.Lines(text) {
 		var l line

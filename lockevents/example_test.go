@@ -11,8 +11,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
+// A Client records its events, and a History reads those of one key.
 func Example() {
-	server := miniredis.NewMiniRedis() // instead of a Redis
+	server := miniredis.NewMiniRedis() // in a program: your Redis
 	if err := server.Start(); err != nil {
 		panic(err)
 	}
@@ -20,7 +21,7 @@ func Example() {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer rdb.Close()
 
-	inspector, err := lockmw.NewInspector(rdb) // or with another redis client
+	inspector, err := lockmw.NewInspector(rdb) // or another redis client
 	if err != nil {
 		panic(err)
 	}
@@ -53,7 +54,7 @@ func Example() {
 
 // An operator's release by force is recorded with the operator's name.
 func ExampleRecorder_ForceUnlocked() {
-	server := miniredis.NewMiniRedis() // yours is elsewhere
+	server := miniredis.NewMiniRedis() // in a program: your Redis
 	if err := server.Start(); err != nil {
 		panic(err)
 	}

@@ -15,23 +15,24 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A History reads the events of locks. Safe for concurrent use.
+// A History reads recorded events. Safe for concurrent use.
 type History struct {
 	rdb    redis.UniversalClient
 	stream string
 }
 
-// NewHistory returns the History of the locks that an Inspector looks at. It panics if the Inspector is nil.
+// NewHistory returns the History of the locks that an Inspector shows. It panics if the Inspector is nil.
 func NewHistory(insp *lockmw.Inspector) *History {
 	option.NotNil(insp, "lockevents: NewHistory: the Inspector is nil")
 	return &History{insp.Redis(), streamOf(insp)}
 }
 
-// pageSize is how many entries are read at once.
+// pageSize is the number of entries that one command reads.
 const pageSize = 100
 
-// Recent returns the last n events of a key, or of all keys if it is "", in the order of their times. It reads the stream from its
-// end, in pages, until it has them, and all of it if there are fewer. Without a stream there are none. An error is Redis' own.
+// Recent returns the last n events of key, or of all keys if key is "", sorted by time. It reads the stream in pages from its end
+// until it has n events, so it reads all of the stream if there are fewer. Without a stream it returns none. An error wraps that
+// of Redis.
 func (h *History) Recent(ctx context.Context, key string, n int) (events []Event, err error) {
 	if n <= 0 {
 		return nil, nil
@@ -53,20 +54,20 @@ func (h *History) Recent(ctx context.Context, key string, n int) (events []Event
 	return events[max(len(events)-n, 0):], nil
 }
 
-// SortByTime sorts events by At. In the stream, those of several processes are mixed.
+// SortByTime sorts events by At. In the stream, the events of several processes are not in order.
 func SortByTime(events []Event) {
 	slices.SortStableFunc(events, func(a, b Event) int { return a.At.Compare(b.At) })
 }
 
-// A Page has the events of some entries of the stream.
+// A Page contains the events of some entries of the stream.
 type Page struct {
 	Events []Event // of all keys, in the order in which each process wrote them
-	LastID string  // of the latest of these entries
+	LastID string  // id of the latest of these entries
 }
 
-// Back yields the events of all keys in pages of 100 entries, from the end of the stream back to the entry after an id, or to the
-// beginning if it is "". A reader that gives the LastID of the first page next time gets only what was written since. It reads a page
-// when it is asked for it. An error comes once, and ends it; it is Redis' own.
+// Back yields the events of all keys in pages of 100 entries, from the end of the stream back to the entry after the id after, or
+// to the beginning if after is "". To get only newer events the next time, pass the LastID of the first page. Back reads each
+// page only when the caller asks for it. It yields at most one error, which wraps that of Redis, and then ends.
 func (h *History) Back(ctx context.Context, after string) iter.Seq2[Page, error] {
 	option.NotNil(h.rdb, "lockevents: the History was not made by NewHistory")
 	return func(yield func(Page, error) bool) {
@@ -93,7 +94,7 @@ func (h *History) Back(ctx context.Context, after string) iter.Seq2[Page, error]
 	}
 }
 
-// eventsOf returns those of a key in an entry.
+// eventsOf returns the events of key in an entry, or all events if key is "".
 func eventsOf(entry redis.XMessage, key string) []Event {
 	text, _ := entry.Values["events"].(string)
 	process, _ := entry.Values["process"].(string)
@@ -108,11 +109,11 @@ func eventsOf(entry redis.XMessage, key string) []Event {
 	return slices.DeleteFunc(all, func(e Event) bool { return e.Key != key })
 }
 
-// blocks is how long the server is asked to wait for an event. It takes a connection of the pool.
+// blocks is how long one command waits for an event at the server. It takes a connection of the pool meanwhile.
 const blocks = time.Second
 
-// Follow yields the events of a key, or of all keys if it is "", from now on, until ctx ends. An error comes once, and ends it; it is
-// Redis' own, and none when ctx ends.
+// Follow yields the events of key, or of all keys if key is "", from now on, until ctx ends. It yields at most one error, which
+// wraps that of Redis, and then ends. The end of ctx is not an error. Follow uses a connection of the redis client's pool.
 func (h *History) Follow(ctx context.Context, key string) iter.Seq2[Event, error] {
 	option.NotNil(h.rdb, "lockevents: the History was not made by NewHistory")
 	return func(yield func(Event, error) bool) {
@@ -143,7 +144,7 @@ func (h *History) Follow(ctx context.Context, key string) iter.Seq2[Event, error
 	}
 }
 
-// lastID returns the id of the last entry.
+// lastID returns the id of the last entry, or "0" if there is none.
 func (h *History) lastID(ctx context.Context) (string, error) {
 	entries, err := h.rdb.XRevRangeN(ctx, h.stream, "+", "-", 1).Result()
 	if err != nil || len(entries) == 0 {

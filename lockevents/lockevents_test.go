@@ -3,6 +3,7 @@ package lockevents_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -161,6 +162,20 @@ func TestMountedTwiceItRecordsOnce(t *testing.T) {
 		_, hold := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithObserver(b.Observer()))
 		usertest.Unlock(t, hold)
 		wantKinds(t, b.recent("user:42", 100), lockevents.Acquired, lockevents.Released)
+	})
+}
+
+func TestMountedTwiceItRecordsAWaitOnce(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s)
+		locks := usertest.Client(t, s, lockmw.WithObserver(b.Observer()))
+		_, hold := usertest.Lock(t, t.Context(), locks, "user:42")
+		_, _, err := locks.Lock(t.Context(), "user:42", lockmw.WithWait(time.Second), lockmw.WithObserver(b.Observer()))
+		if !errors.Is(err, lockmw.ErrBusy) {
+			t.Errorf("the lock is busy: %v", err)
+		}
+		usertest.Unlock(t, hold)
+		wantKinds(t, b.recent("user:42", 100), lockevents.Acquired, lockevents.Waits, lockevents.Failed, lockevents.Released)
 	})
 }
 

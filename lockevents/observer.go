@@ -2,6 +2,7 @@ package lockevents
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -9,28 +10,29 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An attempt is one call for a lock and the hold that it leads to.
+// An attempt is one call for a lock and its hold.
 type attempt struct {
 	observe.Attempt[Recorder, attempt]
+	waits atomic.Bool // that it waits has been recorded
 }
 
-// Observer returns what records the events of locks, to be mounted with lockmw.WithObserver: at a Client for all its locks, or at
-// a call. It may be mounted at any number of places.
+// Observer returns an observer that records the events of locks, for lockmw.WithObserver: as an option of New for all locks of a
+// Client, or of single calls. It may be used any number of times.
 func (r *Recorder) Observer() *lockmw.Observer {
 	return &lockmw.Observer{
 		Start: r.start, Contended: r.contended, Acquired: r.acquired, Failed: r.failed, Renewed: r.renewed, Lost: r.lost, Released: r.released,
 	}
 }
 
-// start begins an attempt. If the observer is mounted twice, the second one is that of both: the first of two callbacks leaves
-// nothing to the second.
+// start begins an attempt. If two observers of one Recorder are mounted, both use the second attempt: the first of two callbacks
+// changes it, and the second does nothing.
 func (r *Recorder) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	s := &attempt{}
 	s.Init(ctx, r, s, a.Key)
 	return s
 }
 
-// in returns the attempt of a callback if it is in phase p, else nil.
+// in returns the attempt of a callback if it is in phase p, otherwise nil.
 func (r *Recorder) in(ctx context.Context, p observe.Phase) *attempt {
 	if s := observe.In[attempt](ctx, r); s != nil && s.Is(p) {
 		return s
@@ -38,14 +40,14 @@ func (r *Recorder) in(ctx context.Context, p observe.Phase) *attempt {
 	return nil
 }
 
-// event returns one of a call.
+// event returns an event of a call.
 func event(kind Kind, a *lockmw.Attempt, s *attempt) Event {
 	return Event{Kind: kind, Key: a.Key, Op: a.Op, Mode: a.Mode, Label: a.Policy.Label, Token: s.Token}
 }
 
 func (r *Recorder) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
 	s := r.in(ctx, observe.Waiting)
-	if s == nil {
+	if s == nil || s.waits.Swap(true) {
 		return
 	}
 	e := event(Waits, &a, s)

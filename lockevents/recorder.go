@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An Option changes how events are kept.
+// An Option configures a Recorder.
 type Option func(*config)
 
 type config struct {
@@ -26,28 +26,28 @@ type config struct {
 	logger *slog.Logger
 }
 
-// MaxLength is the most that WithLength takes.
+// MaxLength is the greatest length for WithLength.
 const MaxLength = 1_000_000
 
-// WithLength sets how many entries the stream has, about: Redis drops the oldest ones. Default 2000, from 1 to MaxLength. An entry is what
-// one process saw in 20 ms, from one event of 150 bytes to 256 of them.
+// WithLength sets about how many entries the stream keeps: Redis drops the oldest ones. From 1 to MaxLength; default 2000. An
+// entry contains the events of one process from 20 ms: from 1 to 256 events of about 150 bytes each.
 func WithLength(entries int) Option { return func(c *config) { c.length = int64(entries) } }
 
-// WithLogger sets who is told that events cannot be written, slog.Default() by default.
+// WithLogger sets the logger for events that cannot be written. Default: slog.Default().
 func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
 
-// streamOf returns the key of the events of the locks that an Inspector looks at.
+// streamOf returns the key of the stream for the locks that an Inspector shows.
 func streamOf(i *lockmw.Inspector) string { return i.Prefix() + ":events" }
 
 const (
-	every    = 20 * time.Millisecond // between two entries of a process
-	most     = 256                   // events in an entry
-	mostBusy = most * 3 / 4          // of which so many may be usual ones
-	patience = 2 * time.Second       // with the server
-	kept     = 7 * 24 * time.Hour    // after the last event
+	every        = 20 * time.Millisecond // between two entries of a process
+	maxEvents    = 256                   // in an entry
+	maxFrequent  = maxEvents * 3 / 4     // frequent events are dropped when an entry has that many events
+	writeTimeout = 2 * time.Second
+	kept         = 7 * 24 * time.Hour // after the last event
 )
 
-// A Recorder writes events. Safe for concurrent use.
+// A Recorder writes events to the stream in Redis. Safe for concurrent use.
 type Recorder struct {
 	config
 	rdb     redis.UniversalClient
@@ -60,11 +60,11 @@ type Recorder struct {
 	dropped int
 	writing bool // an entry is being written, or about to be
 	closed  bool
-	idle    sync.Cond // writing is over
+	idle    sync.Cond // writing has become false
 }
 
-// New returns a Recorder, which sends nothing until there is an event. It writes to the redis client of an Inspector, next to
-// the locks with its prefix. It panics if the Inspector is nil or an option is invalid.
+// New returns a Recorder. It uses the redis client and the prefix of the Inspector, and sends nothing until there is an event.
+// New panics if the Inspector is nil or an option is invalid.
 func New(insp *lockmw.Inspector, opts ...Option) *Recorder {
 	option.NotNil(insp, "lockevents: New: the Inspector is nil")
 	r := &Recorder{config: config{length: 2000, logger: slog.Default()}, rdb: insp.Redis(), stream: streamOf(insp)}
@@ -84,12 +84,12 @@ func New(insp *lockmw.Inspector, opts ...Option) *Recorder {
 	return r
 }
 
-// record takes an event. It never waits.
+// record buffers an event. It never waits for Redis.
 func (r *Recorder) record(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.pending)
-	if r.closed || n >= most || n >= mostBusy && e.Kind.isUsual() {
+	if r.closed || n >= maxEvents || n >= maxFrequent && e.Kind.isFrequent() {
 		r.dropped++
 		return
 	}
@@ -101,7 +101,7 @@ func (r *Recorder) record(e Event) {
 	}
 }
 
-// write writes what has come, and again after a while if more has.
+// write writes the buffered events. If more have come meanwhile, it runs again after every.
 func (r *Recorder) write() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,13 +130,13 @@ func (r *Recorder) warn(err error) {
 	}
 }
 
-// send writes an entry.
+// send writes the events as one entry.
 func (r *Recorder) send(ctx context.Context, events []Event, dropped int) error {
 	option.NotNil(r.rdb, "lockevents: the Recorder was not made by New")
 	if len(events) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	values := []any{"process", r.process, "events", encode(events)}
 	if dropped > 0 {
@@ -150,8 +150,8 @@ func (r *Recorder) send(ctx context.Context, events []Event, dropped int) error 
 	return err
 }
 
-// Close writes what has come, and returns within some seconds. Events that come later are dropped. It returns why the last ones
-// could not be written. Close may be called again.
+// Close writes the buffered events, and returns their error if that fails. It takes a few seconds at most. Close it after the
+// last Client: later events are dropped. Close may be called again.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -168,20 +168,20 @@ func (r *Recorder) Close() error {
 type Taken struct {
 	Key    string
 	Mode   string        // of the lock: exclusive, fair, read, write or permit
-	Holder lockmw.Holder // as lockmw.Inspector returned it
+	Holder lockmw.Holder // as returned by lockmw.Inspector
 }
 
-// mostBy is how many bytes of an operator's name are recorded.
-const mostBy = 128
+// maxBy is how many bytes of an operator's name are recorded.
+const maxBy = 128
 
-// ForceUnlocked records which holds an operator has released with lockmw.Inspector.ForceUnlock, and who that was: by is a name, or
-// page or command if nobody knows. Unlike other events they are all written, before it returns. An error is Redis' own, or that of
-// ctx.
+// ForceUnlocked records that an operator has released holds with lockmw.Inspector.ForceUnlock. by is the name of the operator, or
+// "page" or "command" if it is unknown; at most 128 bytes of it are recorded. Unlike other events, these are never dropped, and
+// are written before ForceUnlocked returns. An error is from Redis or from ctx.
 func (r *Recorder) ForceUnlocked(ctx context.Context, by string, taken ...Taken) error {
 	now := time.Now()
-	by = strings.ToValidUTF8(by[:min(len(by), mostBy)], "")
+	by = strings.ToValidUTF8(by[:min(len(by), maxBy)], "")
 	var err error
-	for some := range slices.Chunk(taken, most) {
+	for some := range slices.Chunk(taken, maxEvents) {
 		events := make([]Event, len(some))
 		for i := range some {
 			t := &some[i]

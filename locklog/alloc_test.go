@@ -26,7 +26,7 @@ func observers() map[string]*lockmw.Observer {
 
 func uncontended(o *lockmw.Observer) func() { return usertest.Uncontended(lockmw.WithObserver(o)) }
 
-// busy tries a lock that somebody has.
+// busy tries a lock that is held.
 func busy(o *lockmw.Observer) func() {
 	local := lockmw.NewLocal()
 	ctx := context.Background()

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// logger logs to the standard output, without what differs from run to run.
+// logger logs to the standard output, without attributes that differ from run to run.
 func logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
@@ -25,8 +25,8 @@ func logger() *slog.Logger {
 	}))
 }
 
-// Two buyers of one item: the second one's lines name the first. A program would use lockmw.New in
-// place of NewLocal, and leave the threshold at 1 s.
+// Two buyers want the same item. The lines of the second one name the first. A program would use lockmw.New instead of NewLocal,
+// and the default threshold of 1 s.
 func Example() {
 	observer := locklog.New(logger(), locklog.WithSlowWait(10*time.Millisecond))
 	locks := lockmw.NewLocal()
@@ -37,7 +37,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	sold := lockmw.WithObserver(&lockmw.Observer{ // a while after the second one has come
+	sold := lockmw.WithObserver(&lockmw.Observer{ // unlocks the first hold a while after the second buyer has come
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) {
 			time.AfterFunc(700*time.Millisecond, func() { _ = first.Unlock() })
 		},
@@ -54,7 +54,7 @@ func Example() {
 	// level=WARN msg="lockmw: slow wait" lock.name=item lock.operation=lock lock.mode=exclusive lock.key=item:7 lock.token=2 lock.outcome=acquired lock.position=1 lock.waiters=1 lock.holders=1 holder.process=local holder.token=1
 }
 
-// A hold that was lost, with a key that is not to be seen in logs.
+// The line of a lost hold, whose key must not appear in logs.
 func ExampleWithKeyRedactor() {
 	locks := lockmw.NewLocal(lockmw.WithObserver(locklog.New(logger(),
 		locklog.WithKeyRedactor(func(string) string { return "REDACTED" }))))
@@ -64,7 +64,7 @@ func ExampleWithKeyRedactor() {
 		fmt.Println(err)
 		return
 	}
-	locks.Expire("card:4111-1111") // as a lease that ran out does
+	locks.Expire("card:4111-1111") // as if the lease had expired
 	fmt.Println(hold.Unlock() != nil)
 	// Output:
 	// level=ERROR msg="lockmw: lock lost" lock.name=card lock.operation=lock lock.mode=exclusive lock.key=REDACTED lock.token=1 error.type=lock_lost

@@ -267,7 +267,7 @@ func TestFailingOpenIsLogged(t *testing.T) {
 		usertest.Unlock(t, hold)
 		s.Mini.SetError("")
 		if got := log.String(); strings.Contains(got, "without a lock") {
-			t.Errorf("the Client logs it, too: %s", got)
+			t.Errorf("the Client also logs it: %s", got)
 		}
 		l := j.messages(failedOpen)[0] // it was no hold
 		l.want(t, line{"level": "WARN", "lock.key": "item:7", "lock.token": nil, "lock.outcome": "error", "error.type": "lock_unavailable"})

@@ -91,7 +91,7 @@ func TestATryNamesTheHolderInAnotherClient(t *testing.T) {
 	})
 }
 
-// What a server says in errors may have the key in it; so may an error of the lock itself.
+// Error messages of a server may contain the key; so may errors of the lock itself.
 func TestNoKeyIsShownThatIsRedacted(t *testing.T) {
 	const marker = "4111-1111"
 	for name, redact := range map[string]func(string) string{

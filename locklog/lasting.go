@@ -10,10 +10,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A queue is attempts that wait, or that hold, and are not late yet, in the order in which they began to. They become
-// late in this order, so one timer is enough for all. Safe for concurrent use.
+// A queue contains attempts that wait, or that hold, and are not late yet, in the order in which they began to. They become late
+// in this order, so one timer is enough for all. Safe for concurrent use.
 type queue struct {
-	after time.Duration // when they are late
+	after time.Duration // an attempt is late after that time
 	log   func(*attempt, *moment)
 
 	mu       sync.Mutex
@@ -23,11 +23,11 @@ type queue struct {
 
 func (q *queue) init(after time.Duration, log func(*attempt, *moment)) { q.after, q.log = after, log }
 
-// lasts reports whether a is lockmw.Lead's or lockmw.Once's: a leader waits and holds for as long as it lives, a job for
-// as long as it runs, and its other replicas wait meanwhile. None of that is logged.
+// lasts reports whether a is a call of lockmw.Lead or lockmw.Once, whose long waits and holds are normal and not logged: a leader
+// holds for as long as it lives, a job for as long as it runs, and the other replicas wait meanwhile.
 func lasts(a *lockmw.Attempt) bool { return a.Op == "lead" || a.Op == "once" }
 
-// watch has an attempt logged when it has waited, or held, for as long as is to be logged.
+// watch adds an attempt to q, which logs it when it is late, unless it need not be logged.
 func (r *reporter) watch(q *queue, s *attempt, m moment) {
 	if q.after > 0 && q.after != lockmw.Forever && !lasts(&m.call) && r.loggerFor(m.ctx, slog.LevelWarn) != nil {
 		q.add(s, m)
@@ -45,14 +45,14 @@ func (q *queue) add(s *attempt, m moment) {
 	}
 }
 
-// update notes what is known of an attempt now.
+// update replaces the moment of an attempt.
 func (q *queue) update(s *attempt, m moment) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s.now = m
 }
 
-// remove takes an attempt off the queue. From then on nobody else reads its moment.
+// remove takes an attempt off the queue. From then on the queue does not read its moment.
 func (q *queue) remove(s *attempt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,8 +88,8 @@ func (q *queue) takeLate() (late []*attempt, moments []moment) {
 	return late, moments
 }
 
-// stillWaiting logs a wait that goes on. If nobody was seen in its way, the call waits for Redis: of such calls one
-// in a while is enough.
+// stillWaiting logs a wait that continues. Without a holder in the way the call waits for Redis: such calls are logged only now
+// and then.
 func (r *reporter) stillWaiting(s *attempt, m *moment) {
 	if !s.is(observe.Waiting) {
 		return
@@ -102,7 +102,7 @@ func (r *reporter) stillWaiting(s *attempt, m *moment) {
 	r.logWaiting(m)
 }
 
-// stillHeld logs a hold that goes on.
+// stillHeld logs a hold that continues.
 func (r *reporter) stillHeld(s *attempt, m *moment) {
 	if s.is(observe.Holding) {
 		r.logHold(m.ctx, slog.LevelWarn, msgStillHeld, &m.call, s, s.Held(), nil, nil)

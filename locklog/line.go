@@ -22,7 +22,7 @@ const (
 	msgLost          = "lockmw: lock lost"
 )
 
-// loggerFor returns the logger, nil if it is not enabled for level.
+// loggerFor returns the logger, or nil if it is not enabled for level.
 func (r *reporter) loggerFor(ctx context.Context, level slog.Level) *slog.Logger {
 	logger := r.logger
 	if logger == nil {
@@ -34,8 +34,8 @@ func (r *reporter) loggerFor(ctx context.Context, level slog.Level) *slog.Logger
 	return logger
 }
 
-// logWait logs a wait that is over; seen is what was in its way, and missed how many others that failed in the same
-// way were not logged.
+// logWait logs a wait that has ended. seen is the queue that it met. missed is the number of calls that failed in the same way
+// and were not logged.
 func (r *reporter) logWait(
 	ctx context.Context, message string, a *lockmw.Attempt, s *attempt, seen lockmw.Contention, err error, missed int,
 ) {
@@ -52,7 +52,7 @@ func (r *reporter) logWait(
 	r.write(ctx, logger, slog.LevelWarn, message, lock, describeHolder(seen.Holders), failure)
 }
 
-// logWaiting logs a wait that goes on.
+// logWaiting logs a wait that continues.
 func (r *reporter) logWaiting(m *moment) {
 	logger := r.loggerFor(m.ctx, slog.LevelWarn)
 	if logger == nil {
@@ -62,7 +62,7 @@ func (r *reporter) logWaiting(m *moment) {
 	r.write(m.ctx, logger, slog.LevelWarn, msgStillWaiting, lock, describeHolder(m.seen.Holders), nil)
 }
 
-// logHold logs a hold that has lasted for held; end is nil unless it is released.
+// logHold logs a hold that has lasted for held. end is nil unless the hold was released.
 func (r *reporter) logHold(
 	ctx context.Context, level slog.Level, message string, a *lockmw.Attempt, s *attempt,
 	held time.Duration, end *lockmw.Release, err error,
@@ -92,7 +92,7 @@ func (r *reporter) write(
 	logger.LogAttrs(ctx, level, message, groups...)
 }
 
-// describe returns the attributes that all lines have, with room for the others.
+// describe returns the attributes of all lines, with capacity for further ones.
 func (r *reporter) describe(a *lockmw.Attempt, token int64) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(attrs,
@@ -109,7 +109,7 @@ func (r *reporter) describe(a *lockmw.Attempt, token int64) []slog.Attr {
 	return attrs
 }
 
-// describeQueue adds what stands in the way of a call.
+// describeQueue adds the attributes of the queue that a call met.
 func describeQueue(attrs []slog.Attr, seen *lockmw.Contention) []slog.Attr {
 	if seen.Position > 0 {
 		attrs = append(attrs, slog.Int("position", seen.Position))
@@ -123,8 +123,7 @@ func describeQueue(attrs []slog.Attr, seen *lockmw.Contention) []slog.Attr {
 	return attrs
 }
 
-// shownKey calls WithKeyRedactor's function. The value of a panic in it is not shown: it may contain the
-// key.
+// shownKey calls the function of WithKeyRedactor. It does not show the value of a panic, which may contain the key.
 func (r *reporter) shownKey(key string) (shown string) {
 	defer func() {
 		if recover() != nil {
@@ -134,7 +133,7 @@ func (r *reporter) shownKey(key string) (shown string) {
 	return r.redactKey(key)
 }
 
-// describeHolder describes the holder that has had the lock longest.
+// describeHolder returns the attributes of the holder that has held the lock longest.
 func describeHolder(holders []lockmw.Holder) []slog.Attr {
 	if len(holders) == 0 {
 		return nil
@@ -167,7 +166,7 @@ func describeHolder(holders []lockmw.Holder) []slog.Attr {
 	return attrs
 }
 
-// describeError returns the attributes of err, without the key; none if it is nil.
+// describeError returns the attributes of err, without the key, or none if err is nil.
 func (r *reporter) describeError(err error) []slog.Attr {
 	if err == nil {
 		return nil

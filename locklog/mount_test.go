@@ -173,7 +173,7 @@ func TestCallbacksOutOfTurn(t *testing.T) {
 	j.messages(slowWait, longHold)
 
 	s = newScript(j.observer)
-	s.Ctx = context.Background() // somebody has replaced the attempt's context
+	s.Ctx = context.Background() // other code has replaced the attempt's context
 	s.Contended(lockmw.Contention{})
 	s.Acquired(lockmw.Acquisition{})
 	s.Failed(&lockmw.Error{Err: lockmw.ErrBusy})

@@ -14,12 +14,13 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// New returns an observer that logs to logger, to be mounted with lockmw.WithObserver: at a Client for
-// all its locks, or at a call. It may be mounted at any number of places. If logger is nil, each line
-// goes to the logger that slog.Default returns at that moment. Lines are logged with the context of the
-// attempt or the hold, where handlers find trace ids. A line for which the logger is not enabled costs
-// nothing. If the logger is not enabled for errors when an attempt begins, nothing is logged of it later
-// either. New panics if an option's value is invalid.
+// New returns an observer that logs to logger, for lockmw.WithObserver: as an option of lockmw.New for all locks of a Client, or
+// of single calls. It may be used any number of times. If logger is nil, each line goes to the logger that slog.Default returns
+// at that moment. New panics if the value of an option is invalid.
+//
+// Lines are logged with the context of the attempt or the hold, in which handlers find trace ids. A line for which the logger is
+// not enabled costs nothing. If the logger is not enabled for errors when an attempt begins, later lines of that attempt are not
+// logged either.
 func New(logger *slog.Logger, opts ...Option) *lockmw.Observer {
 	r := &reporter{config: newConfig(opts), logger: logger}
 	r.waits.init(r.slowWait, r.stillWaiting)
@@ -35,20 +36,20 @@ func New(logger *slog.Logger, opts ...Option) *lockmw.Observer {
 	}
 }
 
-// A reporter is what is behind one observer.
+// A reporter implements one observer.
 type reporter struct {
 	*config
 	logger *slog.Logger // nil: the default one
 
-	waits, holds queue          // that are to be logged while they go on
-	silence      loglimit.Limit // of the lines about calls that wait for Redis itself
-	unavailable  loglimit.Limit // of the lines about calls that Redis failed
+	waits, holds queue          // attempts to log if they last too long
+	silence      loglimit.Limit // for lines about calls that wait for Redis itself
+	unavailable  loglimit.Limit // for lines about calls that failed because of Redis
 }
 
 func (r *reporter) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	outer := r.attemptIn(ctx)
 	if outer != nil && outer.Awaits(a.Key) {
-		return ctx // the observer is mounted twice and knows of the call
+		return ctx // the observer is mounted twice, and this is its second callback
 	}
 	quiet := r.loggerFor(ctx, slog.LevelError) == nil
 	if quiet && outer == nil {
@@ -56,7 +57,7 @@ func (r *reporter) start(ctx context.Context, a lockmw.Attempt) context.Context 
 	}
 	s := r.newAttempt(ctx, a.Key)
 	if quiet {
-		s.Enter(observe.Over) // it hides the one around it, which this call does not concern
+		s.Enter(observe.Over) // hides the outer attempt from the callbacks of this one
 		return s
 	}
 	r.watch(&r.waits, s, moment{ctx: s, call: a, since: s.Started})
@@ -117,14 +118,14 @@ func (r *reporter) failed(ctx context.Context, a lockmw.Attempt, err error) {
 	r.setLogged(ctx)
 }
 
-// setLogged notes that no other line is needed, if warnings are logged.
+// setLogged records that no other line is needed, if warnings are logged.
 func (r *reporter) setLogged(ctx context.Context) {
 	if r.loggerFor(ctx, slog.LevelWarn) != nil {
 		logged.Set(ctx)
 	}
 }
 
-// logUnavailable logs a call that Redis failed: of each kind of failure one in a while.
+// logUnavailable logs a call that failed because of Redis. It limits the lines for each kind of failure.
 func (r *reporter) logUnavailable(ctx context.Context, message string, a *lockmw.Attempt, s *attempt, seen lockmw.Contention, err error) {
 	if missed, ok := r.unavailable.Allow(message + loglimit.KindOf(err)); ok {
 		r.logWait(ctx, message, a, s, seen, err, missed)
@@ -158,17 +159,17 @@ func (r *reporter) released(ctx context.Context, a lockmw.Attempt, end lockmw.Re
 	}
 }
 
-// An attempt is one call for a lock and the hold it leads to. The fields that are not atomic are written
-// while it waits, by one goroutine, and read by others only when it holds.
+// An attempt is one call for a lock and its hold. While it waits, one goroutine writes the fields that are not atomic. Other
+// goroutines read them only while it holds.
 type attempt struct {
 	observe.Attempt[reporter, attempt]
 
-	list.Links[*attempt] // among those that wait, or hold, and are not late yet; the mutex of that queue guards the rest
+	list.Links[*attempt] // in the queue of waits or of holds, whose mutex guards the following fields
 	now                  moment
 	queued               bool
 }
 
-// A moment is what is known of an attempt while it waits or holds.
+// A moment is the state of an attempt while it waits or holds.
 type moment struct {
 	ctx   context.Context
 	call  lockmw.Attempt
@@ -176,20 +177,19 @@ type moment struct {
 	since time.Time         // of the wait or the hold
 }
 
-// newAttempt returns an attempt that waits. It is the context of the call from now on.
+// newAttempt returns an attempt that waits. It becomes the context of the call.
 func (r *reporter) newAttempt(ctx context.Context, key string) *attempt {
 	s := &attempt{}
 	s.Init(ctx, r, s, key)
 	return s
 }
 
-// attemptIn returns the innermost attempt in ctx that r sees, nil if there is none.
+// attemptIn returns the innermost attempt of r in ctx, or nil if there is none.
 func (r *reporter) attemptIn(ctx context.Context) *attempt { return observe.In[attempt](ctx, r) }
 
 func (s *attempt) is(p observe.Phase) bool { return s != nil && s.Is(p) }
 
-// end ends the hold and reports whether it was the first to do so: Lost and Released may be called at
-// the same time.
+// end ends the hold, and reports whether this call was the first to do so: Lost and Released may be called concurrently.
 func (r *reporter) end(s *attempt) bool {
 	if s == nil || !s.End() {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// An Option changes what New logs.
+// An Option configures New.
 type Option func(*config)
 
 type config struct {
@@ -17,7 +17,7 @@ type config struct {
 	quoteErrors bool
 }
 
-// newConfig adds up the options. It panics if a value is invalid.
+// newConfig returns the sum of the options. It panics if a value is invalid.
 func newConfig(opts []Option) *config {
 	c := &config{
 		slowWait:    time.Second,
@@ -37,24 +37,22 @@ func newConfig(opts []Option) *config {
 	return c
 }
 
-// WithSlowWait sets how long a call must wait to be logged: once when it has waited so long, and when its wait is
-// over. Default 1 s. 0 logs every call when its wait is over, lockmw.Forever none. Negative values are refused.
+// WithSlowWait sets how long a call must wait to be logged: once when it has waited for d, and again when its wait has ended.
+// Default 1 s. 0 logs every call when its wait has ended, lockmw.Forever logs none. New panics for negative values.
 func WithSlowWait(d time.Duration) Option {
 	return func(c *config) { c.slowWait = d }
 }
 
-// WithLongHold sets how long a hold must last to be logged: once when it has lasted so long, and when it is
-// released. Default 10 s. 0 logs every hold when it is released, lockmw.Forever none. Negative values are
-// refused.
+// WithLongHold sets how long a hold must last to be logged: once when it has lasted for d, and again when it is released. Default
+// 10 s. 0 logs every hold when it is released, lockmw.Forever logs none. New panics for negative values.
 func WithLongHold(d time.Duration) Option {
 	return func(c *config) { c.longHold = d }
 }
 
-// WithKeyRedactor sets what lines show of a key: what f returns, or nothing if that is "". f must be safe
-// for concurrent use and is called only for lines that are written; if it panics, they show "!PANIC".
-// Lines then do not quote error messages either, since servers and proxies may repeat keys in them.
-// lock.name is shown all the same: it is the key's kind unless lockmw.WithName says otherwise. Default:
-// the key itself.
+// WithKeyRedactor hides keys: lines show the result of f instead of the key, or no key if the result is "". Default: the key
+// itself. f must be safe for concurrent use, and is called only for lines that are written. If it panics, they show "!PANIC".
+// With a redactor lines do not quote error messages, because servers and proxies may repeat keys in them. They still show
+// lock.name, which is the key's kind unless lockmw.WithName is set.
 func WithKeyRedactor(f func(key string) string) Option {
 	return func(c *config) {
 		c.redactKey, c.quoteErrors = f, false

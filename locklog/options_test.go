@@ -47,7 +47,7 @@ func TestWithoutALoggerLinesGoToTheDefaultOne(t *testing.T) {
 	}
 }
 
-// What a logger is not enabled for is not built.
+// Lines for which a logger is not enabled are not built.
 func TestLevels(t *testing.T) {
 	for level, want := range map[slog.Level]int{
 		slog.LevelInfo: 5, slog.LevelWarn: 5, slog.LevelError: 1, slog.LevelError + 1: 0,

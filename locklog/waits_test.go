@@ -148,7 +148,7 @@ func TestRedisThatFailsACallIsLogged(t *testing.T) {
 		s = newScript(j.observer)
 		s.Acquired(lockmw.Acquisition{Waited: time.Second})
 
-		newScript(j.observer).Failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: lockmw.ErrWrongType}) // at once
+		newScript(j.observer).Failed(&lockmw.Error{Op: "lock", Key: "item:7", Err: lockmw.ErrWrongType}) // immediately
 
 		lines := j.messages(stillWaiting, failed, slowWait, failed)[1:]
 		lines[0].want(t, line{

@@ -42,12 +42,12 @@ func (l *kindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	return a.end(l.locks.Acquire(a.observed, &a.held.req))
 }
 
-// policyFor returns the policy of a call with opts. With an error it has what those after the mistake say, too.
+// policyFor returns the policy of a call with opts. With an error it still applies the options after the invalid one.
 func (l *kindLocker) policyFor(opts []Option) (Policy, error) {
 	policy := l.base
 	err := policy.apply(opts)
 	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
-		err = fmt.Errorf("%w: WithPlace needs a fair lock: fairlock.New", ErrInvalidOption)
+		err = fmt.Errorf("%w: WithPlace needs a fair lock, a semaphore or a Local", ErrInvalidOption)
 	}
 	if err == nil && policy.needsExclusion() {
 		err = checkExclusion(l.kind.Mode, l.kind.Permits)
@@ -56,14 +56,14 @@ func (l *kindLocker) policyFor(opts []Option) (Policy, error) {
 		err = l.checkWeight(&policy)
 	}
 	if err != nil {
-		for i := range opts { // those after the mistake may say that the call only tries
+		for i := range opts { // a WithWait after the invalid option decides whether the error's Op is "try_lock"
 			_ = policy.apply(opts[i : i+1])
 		}
 	}
 	return policy, err
 }
 
-// op is what a call with the policy does, as errors and observers have it.
+// op returns the operation of a call with the policy, as in errors and for observers.
 func (p *Policy) op() string {
 	switch {
 	case p.leads:
@@ -76,14 +76,14 @@ func (p *Policy) op() string {
 	return "lock"
 }
 
-// An attempt is a call on its way to a lock.
+// An attempt is a call that requests a lock.
 type attempt struct {
 	policy   *Policy
 	op       string
 	held     *heldLock
-	hold     *Hold           // the first of held
+	hold     *Hold           // the first hold of held
 	ctx      context.Context // the caller's
-	observed context.Context // what the observers have made of it
+	observed context.Context // ctx after the observers' Start
 	start    time.Time
 }
 
@@ -93,37 +93,37 @@ func (l *kindLocker) newAttempt(p *Policy, op, key, owner string) attempt {
 		held.takenAt = callers()
 	}
 	if len(p.Observers) > 0 {
-		held.watch = newWatch(Attempt{
+		held.observed = newObservation(Attempt{
 			Key: key, Name: l.nameOf(key, p), Op: op, Mode: held.req.Mode.String(), Policy: *p,
 		}, l.Logger())
 	}
 	return attempt{policy: p, op: op, held: held, hold: held.newHold()}
 }
 
-// begin tells the observers of the attempt.
+// begin notifies the observers before the request is sent, and adds to the request what they need.
 func (a *attempt) begin(ctx context.Context) {
 	a.observe(ctx)
-	if w := a.held.watch; w != nil {
-		a.held.req.Trace, a.held.req.WantsMoves = w.traceParent(), w.wantsMoves()
+	if o := a.held.observed; o != nil {
+		a.held.req.Trace, a.held.req.WantsMoves = o.traceParent(), o.wantsMoves()
 	}
 }
 
-// observe is begin for an attempt whose request is on its way or answered.
+// observe notifies the observers. Alone it is for an attempt whose request was sent before.
 func (a *attempt) observe(ctx context.Context) {
 	a.start, a.ctx, a.observed = time.Now(), ctx, ctx
-	if w := a.held.watch; w != nil {
-		w.start(ctx)
-		a.observed = w.ctx
+	if o := a.held.observed; o != nil {
+		o.start(ctx)
+		a.observed = o.ctx
 	}
 }
 
-// end ends the attempt with what the implementation of locks has returned.
+// end completes the attempt with the result of Acquire.
 func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, error) {
 	held, p := a.held, a.policy
 	var acquired time.Time
 	var waited time.Duration
 	var contended bool
-	if err != nil || held.watch != nil { // else nobody is told
+	if err != nil || held.observed != nil {
 		acquired = time.Now()
 		waited, contended = acquired.Sub(a.start), held.isContended()
 	}
@@ -131,22 +131,22 @@ func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, err
 		held.backend = backend
 	} else {
 		failure := acquireError(a.ctx, p, a.op, held.req.Key, waited, contended, err)
-		if !errors.Is(failure.Err, ErrDeadlock) { // which says more
-			failure.Err = held.explainStall(failure.Err)
+		if !errors.Is(failure.Err, ErrDeadlock) { // it already names the holder
+			failure.Err = held.explainSelfWait(failure.Err)
 		}
 		err = failure
 		if !p.FailOpen || !isOutage(err) || a.ctx.Err() != nil {
-			if held.watch != nil {
-				held.watch.failed(err)
+			if held.observed != nil {
+				held.observed.failed(err)
 			}
 			return a.ctx, nil, err
 		}
 	}
 	observed := a.observed
-	if held.watch != nil {
-		held.watch.since = acquired
-		a.tellAcquired(Acquisition{Hold: a.hold, Waited: waited, Contended: contended, FailedOpen: err})
-		observed = held.watch.ctx
+	if held.observed != nil {
+		held.observed.since = acquired
+		a.notifyAcquired(Acquisition{Hold: a.hold, Waited: waited, Contended: contended, FailedOpen: err})
+		observed = held.observed.ctx
 	} else if err != nil {
 		a.logFailedOpen(err)
 	}
@@ -155,16 +155,16 @@ func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, err
 	return &a.hold.ctx, a.hold, nil
 }
 
-// tellAcquired tells the observers. A call that failed open is logged, unless one of them does that.
-func (a *attempt) tellAcquired(g Acquisition) {
-	w := a.held.watch
+// notifyAcquired notifies the observers. A call that failed open is logged here unless an observer logs it.
+func (a *attempt) notifyAcquired(g Acquisition) {
+	o := a.held.observed
 	if g.FailedOpen == nil {
-		w.acquired(g)
+		o.acquired(g)
 		return
 	}
-	call := logged.NewCall(w.ctx)
-	w.ctx = call
-	w.acquired(g)
+	call := logged.NewCall(o.ctx)
+	o.ctx = call
+	o.acquired(g)
 	if !call.Logged() {
 		a.logFailedOpen(g.FailedOpen)
 	}
@@ -177,7 +177,7 @@ func (a *attempt) logFailedOpen(err error) {
 	}
 }
 
-// isOutage reports whether the server cannot be used because of itself, or of the way to it.
+// isOutage reports whether err is an outage of the server or of the network. Only then does a call fail open.
 func isOutage(err error) bool {
 	return errors.Is(err, ErrUnavailable) && core.FaultOf(err) == core.Outage
 }
@@ -200,8 +200,8 @@ func (l *kindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 	return held
 }
 
-// modeFor returns the mode of a call. A job's hold is not passed on within the process: its id is used for one hold, so
-// that a late copy of a command is known for one (rule 20 of docs/protocol.md).
+// modeFor returns the mode of a call. Once takes a plain lock as a fair one, which is not passed on within the process: each
+// hold of a job then has an id of its own, by which a late copy of a command is recognized (rule 20 of docs/protocol.md).
 func (l *kindLocker) modeFor(p *Policy) core.Mode {
 	if p.once() && l.kind.Mode == core.Exclusive {
 		return core.Fair
@@ -209,7 +209,7 @@ func (l *kindLocker) modeFor(p *Policy) core.Mode {
 	return l.kind.Mode
 }
 
-// acquireError makes a failure of a call with ctx an *Error.
+// acquireError makes an *Error of the failure of a call with ctx.
 func acquireError(ctx context.Context, p *Policy, op, key string, waited time.Duration, contended bool, err error) *Error {
 	e := &Error{Op: op, Key: key, Label: p.Label, Err: err}
 	if contended || p.Wait > 0 && errors.Is(err, ErrBusy) {
@@ -222,7 +222,7 @@ func acquireError(ctx context.Context, p *Policy, op, key string, waited time.Du
 	return e
 }
 
-// contextError returns why ctx ended: its error, and its cause if that says more.
+// contextError returns why ctx ended: its error, and its cause if that differs.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	switch {
@@ -231,10 +231,10 @@ func contextError(ctx context.Context) error {
 	case core.IsLoss(cause): // of an outer hold
 		return fmt.Errorf("%w (%w)", err, cause)
 	}
-	return fmt.Errorf("%w (%v)", err, cause) //nolint:errorlint // errors.Is must not take a stranger's error for an outcome of this call
+	return fmt.Errorf("%w (%v)", err, cause) //nolint:errorlint // errors.Is must not match a foreign cause as an outcome of this call
 }
 
-// withLoss adds to the error of a wait that ended with ctx the loss that ended ctx.
+// withLoss adds the loss that ended ctx to the error of a wait that ended with ctx.
 func withLoss(ctx context.Context, err error) error {
 	ended := ctx.Err()
 	if ended == nil || !errors.Is(err, ended) {
@@ -246,7 +246,7 @@ func withLoss(ctx context.Context, err error) error {
 	return err
 }
 
-// ownerOf returns the owner of an outer hold, or a new one.
+// ownerOf returns the owner id of an outer hold, or a new random one.
 func ownerOf(outer *Hold) string {
 	if outer != nil && outer.lock.req.Owner != "" {
 		return outer.lock.req.Owner

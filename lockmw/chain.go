@@ -5,20 +5,20 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A chain is the holds of a context, whose innermost one is given. Implementations of locks ask the context for it when a
-// call waits: such a wait may be in a deadlock.
+// A chain lists the holds of a context, from the innermost outwards. Implementations of locks get it from the context of a call
+// that waits, because a wait of a caller with holds may be part of a deadlock.
 type chain struct {
 	innermost *Hold
 	scope     core.Scope // nil: all holds count
 }
 
-// chainOf returns the chain of the context of h.
+// chainOf returns the chain of h's context.
 func chainOf(h *Hold) core.Chain { return chain{h, core.ScopeOf(h.ctx.parent)} }
 
-// Within implements core.Chain. A context further in has the scope, which includes that of the chain.
+// Within implements core.Chain. The scope is that of a context further in, and includes the scope of the chain.
 func (c chain) Within(scope core.Scope) core.Chain { return chain{c.innermost, scope} }
 
-// Live implements core.Chain. Nobody learns of a loss by it.
+// Live implements core.Chain. It does not report a loss that it finds.
 func (c chain) Live() (held []core.Held) {
 	for h := c.innermost.within(c.scope); h != nil; h = h.outer.within(c.scope) {
 		if h.unlocked.Load() || h.lock.backend == nil || h.lock.isLost() {
@@ -36,7 +36,7 @@ func (c chain) Live() (held []core.Held) {
 	return held
 }
 
-// isLost is check without consequences.
+// isLost is check without its side effects.
 func (l *heldLock) isLost() bool {
 	l.mu.Lock()
 	lost := l.lost != nil

@@ -100,7 +100,7 @@ func useClient(t *testing.T, c *lockmw.Client, rdb *redis.Client, prefix, key st
 	}
 }
 
-// What else lies where locks do does not disturb an Inspector's list of them.
+// Foreign keys with the prefix of locks do not disturb the list of an Inspector.
 func FuzzInspectorList(f *testing.F) {
 	for _, name := range []string{"{}", "{}:queue", "{", "}", "{%7d}", "{%}", "{a}", "{a}:queue", "{a}:queue:queue", "fence", "{a}b}", "\x00{a}"} {
 		f.Add(name)

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A ClientOption is any Option, or one of those that concern a Client as a whole.
+// A ClientOption configures a Client: it is any Option, or one of the options that concern a Client as a whole.
 type ClientOption interface{ option.Client }
 
 type clientOption struct {
@@ -19,7 +19,7 @@ type clientOption struct {
 	apply func(*settings) error
 }
 
-// settings is what the options of New, NewInspector and NewLocal add up to.
+// settings is the sum of the options of New, NewInspector or NewLocal.
 type settings struct {
 	engine engine.Config
 	policy Policy
@@ -50,18 +50,17 @@ func newSettings(opts []ClientOption) (settings, error) {
 	return s, nil
 }
 
-// newClientSettings is newSettings for a Client or an Inspector, whose calls would all share one place.
+// newClientSettings is newSettings for a Client or an Inspector. It refuses WithPlace, because all calls would share the place.
 func newClientSettings(opts []ClientOption) (settings, error) {
 	s, err := newSettings(opts)
 	if err == nil && s.policy.Place != "" {
-		err = fmt.Errorf("%w: WithPlace is for one call: all would share the place of %q", ErrInvalidOption, shorten(s.policy.Place))
+		err = fmt.Errorf("%w: WithPlace is for a single call: all calls would share the place %q", ErrInvalidOption, shorten(s.policy.Place))
 	}
 	return s, err
 }
 
-// WithPrefix sets the prefix of everything the Client keeps in Redis; default "lockmw". Clients with
-// different prefixes do not see each other's locks. At most 100 bytes, printable ASCII without
-// spaces and braces.
+// WithPrefix sets the prefix of everything that the Client keeps in Redis; default "lockmw". Clients with different
+// prefixes do not see each other's locks. A prefix has 1 to 100 bytes of printable ASCII without spaces and braces.
 func WithPrefix(prefix string) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' }
@@ -73,8 +72,8 @@ func WithPrefix(prefix string) ClientOption {
 	}}
 }
 
-// WithLocalPasses sets how often a lock may be passed on within this process while another process waits for
-// it; default 32, at most 10000. More is faster under contention, less is fairer between processes. With 0
+// WithLocalPasses limits how often a lock may be passed on within this process while another process waits for it;
+// default 32, from 0 to 10000. A higher limit is faster under contention, a lower one is fairer between processes. With 0
 // every release hands the lock to the next process.
 func WithLocalPasses(n int) ClientOption {
 	return clientOption{apply: func(s *settings) error {
@@ -86,26 +85,27 @@ func WithLocalPasses(n int) ClientOption {
 	}}
 }
 
-// WithReplicas has a hold count only while at least n replicas have what it rests on: its grant, each renewal, and each
-// Extend. The same goes for Once: a tick is begun, and marked as run, when n replicas have noted it, or Once returns an error.
-// So a server that dies with locks it has just granted does not end in two holders of a key, if one of those n
-// replicas takes its place. That is certain if n is the number of all replicas of the master, and as far as their clocks
-// agree: one whose clock is ahead ends leases early. In a Cluster n counts the replicas of the key's own master. If a slot moves
-// to another master, its holds are renewed immediately, and end after 1 s if the replicas there do not acknowledge them: the
-// Deadline becomes earlier. While the move is under way, and on servers older than Redis 7, that waits for the next renewal:
-// docs/topologies.md has the gap. n is from
-// 1 to 100, the timeout from 1 ms to half the ReadTimeout of the redis client, which is 5 s by default. Default: the answer
-// of the server itself is enough.
+// WithReplicas makes a grant, a renewal or an Extend count only once at least n replicas have acknowledged it. If the master
+// then fails and one of those replicas replaces it, the key does not get a second holder. This is guaranteed only if n
+// equals the master's replica count, and as far as the clocks of the replicas agree: a replica whose clock is ahead ends
+// leases early. n is from 1 to 100. The timeout is from 1 ms to half the redis client's ReadTimeout, whose default is 5 s.
+// Default: the server's own answer is enough.
 //
-// A grant and a renewal take one round trip to the replicas more: the server is asked by WAIT after the script, on the same
-// connection. Unlock and locks that are passed on within this process need none: a WithMinHold may be cut short by a fail-over
-// after the Unlock, and a place that was kept may be lost. If fewer than n replicas have it within the
-// timeout, the call goes on trying as long as it has time to wait, and fails with ErrUnavailable, and a renewal counts as
-// failed. Redis looks at the timeout about ten times a second only.
+// The same applies to Once: a tick has begun, and has run, only once n replicas have recorded it. Otherwise Once returns an
+// error.
 //
-// A server that does not know WAIT, or a user that may not send it, fails each call with ErrUnavailable at once. All clients
-// that share keys should have the option. Two masters at once it does not prevent: for that give the server
-// min-replicas-to-write 1 and min-replicas-max-lag 1 as well.
+// A grant and a renewal take one more round trip, to the replicas: WAIT follows the script on the same connection. If fewer
+// than n replicas acknowledge within the timeout, a call retries for as long as it may wait, and then fails with
+// ErrUnavailable. A renewal counts as failed. Redis checks the timeout only about ten times a second. Unlock and passes
+// within this process do not wait for replicas, so a fail-over after Unlock may cut a WithMinHold short or lose a kept place.
+//
+// In a Cluster n counts the replicas of the key's own master. If a slot moves to another master, its holds are renewed
+// immediately. They end after 1 s if the replicas there do not acknowledge: Hold.Deadline becomes earlier. While the move is
+// under way, and on servers older than Redis 7, this happens only at the next renewal: docs/topologies.md describes the gap.
+//
+// If the server does not know WAIT, or the user may not send it, each call fails with ErrUnavailable immediately. All
+// clients that share keys should have the option. It does not protect against two masters at the same time: for that, also
+// set min-replicas-to-write 1 and min-replicas-max-lag 1 on the server.
 func WithReplicas(n int, timeout time.Duration) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if n < 1 || n > 100 || timeout < time.Millisecond {
@@ -116,23 +116,31 @@ func WithReplicas(n int, timeout time.Duration) ClientOption {
 	}}
 }
 
-// WithQuarantine has a server that may have lost locks grant none for d: one that was restarted, that takes another's place,
-// or that the Client has not seen before and that has not run for d. By then all locks are over that were granted before,
-// also those that the server has lost. Meanwhile calls wait, tries fail with ErrUnavailable, which says for how long, and
-// holds that the server still has go on: they are renewed and released. From 4 s to 24 h. Default: none, and two can hold a
-// lock that a server has lost, until the deadline of the first one.
+// WithQuarantine stops a server that may have lost locks from granting any for d. By then every lock that was granted before
+// has expired, including the lost ones. The quarantine applies to a server that was restarted, that replaces another one, or
+// that the Client has not seen before and that has been running for less than d. d is from 4 s to 24 h. Default: no
+// quarantine. A lock that a server has lost may then have a second holder before the deadline of the first one.
 //
-// d must be longer than every lease, minimum hold and Extend, and longer than twice the Within of each Tick of Once. New, a
-// wrapper or a call that wants more fails with ErrInvalidOption, and names both. Add the time for which a master continues
-// that another one has replaced: min-replicas-max-lag, or cluster-node-timeout. All clients that share keys, and their
-// Inspectors, must have the same quarantine, or it promises nothing; a shorter one than that of another client is refused
-// when it first uses a server.
+// During the quarantine calls wait. Calls that only try fail with ErrUnavailable, which says how long it still lasts. Holds
+// that the server still has are renewed and released as usual.
 //
-// A lock costs a few microseconds more on the server. It must allow INFO, and should allow CONFIG GET. A planned
-// fail-over and a new server refuse locks for d, too, and so does one with replicas that no client with a quarantine has
-// seen in 30 days. It does not help against FLUSHALL, DEBUG RELOAD NOSAVE, a virtual machine that is set back, slots of a
-// Cluster that are given to a running master without their data, a clock of the server that steps forward within d after
-// its start, and two masters at once.
+// d must be longer than every lease, minimum hold and Extend, and longer than twice the Within of each Tick. A call, a
+// wrapper or New that exceeds it gets ErrInvalidOption, which names both values. Add the time for which a replaced master
+// may continue to serve: min-replicas-max-lag or cluster-node-timeout.
+//
+// All clients that share keys, and their Inspectors, must have the same quarantine. Otherwise it guarantees nothing. A
+// client with a shorter quarantine than another client is refused when it first uses a server.
+//
+// Each lock costs a few microseconds more on the server. The server must allow INFO and should allow CONFIG GET. A planned
+// fail-over and a new server also refuse locks for d. So does a server with replicas that no client with a quarantine has
+// seen for 30 days.
+//
+// A quarantine does not protect against:
+//   - FLUSHALL and DEBUG RELOAD NOSAVE
+//   - a virtual machine that is rolled back
+//   - slots of a Cluster that are assigned to a running master without their data
+//   - a server clock that steps forward within d after the start of the server
+//   - two masters at the same time
 func WithQuarantine(d time.Duration) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if d < 4*time.Second || d > 24*time.Hour {
@@ -143,7 +151,7 @@ func WithQuarantine(d time.Duration) ClientOption {
 	}}
 }
 
-// WithUnlockTimeout sets how long Unlock waits for the server; default 2 s, from 1 ms to 1 min.
+// WithUnlockTimeout limits how long Unlock waits for the server; default 2 s, from 1 ms to 1 min.
 func WithUnlockTimeout(d time.Duration) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if d < time.Millisecond || d > time.Minute {
@@ -154,9 +162,8 @@ func WithUnlockTimeout(d time.Duration) ClientOption {
 	}}
 }
 
-// WithClockMargin sets by how much a hold ends earlier here than at the server, for clocks that run at
-// different speeds. Default: 1 % of the lease and 2 ms. At most 10 s, and never more than a third of the
-// lease.
+// WithClockMargin sets how much earlier a hold ends here than on the server, because clocks run at different speeds.
+// Default: 1 % of the lease plus 2 ms. From 0 to 10 s; a longer margin than a third of the lease counts as a third.
 func WithClockMargin(d time.Duration) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if d < 0 || d > 10*time.Second {
@@ -167,11 +174,11 @@ func WithClockMargin(d time.Duration) ClientOption {
 	}}
 }
 
-// WithLogger sets the logger for events without a caller: failed releases in the background, a maxmemory
-// policy that evicts locks, observers that panic, holds that were forgotten; and for calls that have waited for
-// 1 s for a hold of their own process, which may be their own caller's. Packages httpmw and asynqmw log to it too.
-// Default slog.Default(). go-redis has a logger of its own, which writes to stderr while Redis is down: docs/operations.md says how
-// to set it.
+// WithLogger sets the logger for events that no caller gets as an error: failed releases in the background, a maxmemory
+// policy that evicts locks, observers that panic, forgotten holds. It also logs calls that have waited 1 s for a hold of
+// their own process, which may be a hold of their own caller. Packages httpmw and asynqmw use the same logger. Default:
+// slog.Default(). go-redis has its own logger, which writes to stderr while Redis is down: docs/operations.md shows how to
+// set it.
 func WithLogger(logger *slog.Logger) ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		if logger == nil {

@@ -11,7 +11,8 @@ import (
 
 type holdKey struct{}
 
-// FromContext returns the innermost hold that ctx carries.
+// FromContext returns the innermost hold that ctx carries, even if it has ended. It returns false if ctx carries none, and
+// panics if ctx is nil.
 func FromContext(ctx context.Context) (*Hold, bool) {
 	checkContext(ctx)
 	h, _ := ctx.Value(holdKey{}).(*Hold)
@@ -21,9 +22,9 @@ func FromContext(ctx context.Context) (*Hold, bool) {
 	return h, h != nil
 }
 
-// Held returns the hold of key that ctx carries. It is for code that relies on a lock taken by its caller,
-// and needs its token. It returns ErrNotHeld if there is no such hold or it was unlocked, ErrLost if it was
-// lost.
+// Held returns the hold of key that ctx carries. It is for code that relies on a lock of its caller, or needs its token. An
+// error is an *Error. It wraps ErrNotHeld if ctx carries no hold of key that is not unlocked, ErrLost if the lock was lost,
+// and ErrClosed if the Client was closed.
 func Held(ctx context.Context, key string) (*Hold, error) {
 	h, _ := FromContext(ctx)
 	for ; h != nil; h = h.outerIn(ctx) {
@@ -38,12 +39,12 @@ func Held(ctx context.Context, key string) (*Hold, error) {
 	return nil, &Error{Op: "held", Key: key, Err: fmt.Errorf("%w by this context", ErrNotHeld)}
 }
 
-// A holdContext is the context of a hold. It ends with its parent, at Unlock, and at the loss of the lock.
-// Err compares the clock with the lock's deadline itself, because a timer may be late: the process may have
-// been stopped, or its machine asleep, and have resumed after its lease expired. Done is closed up to clock.Interval after that.
+// A holdContext is the context of a hold. It ends with its parent, at Unlock, and when the lock is lost. Err compares the
+// clock with the lock's deadline itself, because a timer may be late: the process may have been stopped, or its machine
+// asleep, until after the lease expired. Done is closed at most clock.Interval later.
 //
-// Most holds end before any code waits for their context. So a real context is only made when Done is
-// called, or context.Cause after the end.
+// Most holds end before any code waits for their context. So a real context is only made when Done is called, or
+// context.Cause after the end.
 type holdContext struct {
 	parent context.Context
 	hold   *Hold
@@ -64,20 +65,20 @@ func (c *holdContext) lockedReal() context.Context {
 	return c.real()
 }
 
-// real returns the context behind c, and makes it if there is none. c.mu is held.
+// real returns the context behind c, and makes it if necessary. c.mu is held.
 func (c *holdContext) real() context.Context {
 	if c.inner == nil {
 		parent := c.parent
 		if c.cause != nil {
-			parent = context.WithoutCancel(parent) // which ended later
+			parent = context.WithoutCancel(parent) // c ended before it
 		} else if outer, ok := parent.(*holdContext); ok {
-			parent = outer.lockedReal() // which does not refer to the outer hold
+			parent = outer.lockedReal() // it does not refer to the outer hold
 		}
 		c.inner, c.cancel = context.WithCancelCause(parent)
 		if c.cause != nil {
 			c.cancel(c.cause)
 		} else {
-			c.hold.lock.show()
+			c.hold.lock.lockedRestore()
 		}
 	}
 	return c.inner
@@ -109,7 +110,7 @@ func (c *holdContext) Value(key any) any {
 	c.mu.Lock()
 	ctx := c.inner
 	if ctx == nil && c.cause != nil {
-		ctx = c.real() // context.Cause looks for the cause in this way
+		ctx = c.real() // context.Cause finds the cause this way
 	}
 	c.mu.Unlock()
 	if ctx == nil {
@@ -118,7 +119,7 @@ func (c *holdContext) Value(key any) any {
 	return ctx.Value(key)
 }
 
-// end cancels the context with cause, unless it has ended before.
+// end cancels the context with cause, unless it has already ended.
 func (c *holdContext) end(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

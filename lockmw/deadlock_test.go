@@ -72,7 +72,7 @@ func ends(t *testing.T, deadlocks int, within time.Duration, nesters ...*nester)
 				t.Errorf("call %d: %v", i+1, err)
 			}
 		case <-time.After(time.Hour):
-			t.Fatalf("call %d waits for ever", i+1)
+			t.Fatalf("call %d waits forever", i+1)
 		}
 	}
 	if len(errs) != deadlocks {

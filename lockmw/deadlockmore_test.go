@@ -53,7 +53,7 @@ func TestWhoDetectsNoDeadlocksIsNotEnded(t *testing.T) {
 		time.Sleep(time.Minute - 2*time.Second)
 		synctest.Wait()
 		if len(one.err)+len(two.err) > 0 {
-			t.Error("a wait was ended though nobody detects deadlocks")
+			t.Error("a wait was ended although detection is off")
 		}
 		if err := <-two.err; !errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrDeadlock) {
 			t.Errorf("the wait ended with %v", err)
@@ -62,7 +62,7 @@ func TestWhoDetectsNoDeadlocksIsNotEnded(t *testing.T) {
 	})
 }
 
-// Whatever lets a wait end by itself soon is no deadlock. When they look, it still has 1.9 s to go.
+// A wait that ends soon by itself is not part of a deadlock. At the check it still has 1.9 s to go.
 func TestWhatEndsByItselfIsNoDeadlock(t *testing.T) {
 	const late = 2900 * time.Millisecond
 	type test struct {
@@ -73,14 +73,14 @@ func TestWhatEndsByItselfIsNoDeadlock(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, locker func(opts ...lockmw.Option) lockmw.Locker) {
 		for _, test := range []test{
-			{name: "its time is over", want: []lockmw.Option{lockmw.WithWait(late)}},
+			{name: "its wait ends", want: []lockmw.Option{lockmw.WithWait(late)}},
 			{name: "its context ends", edit: func(n *nester) { timed(n, late) }},
 			{name: "a middleware ends it", edit: func(n *nester) {
 				ctx, limit := waitlimit.Start(n.ctx, late)
 				n.ctx = ctx
 				t.Cleanup(limit.Release)
 			}},
-			{name: "a hold is over", has: []lockmw.Option{lockmw.WithFixedLease(late)}},
+			{name: "a hold expires", has: []lockmw.Option{lockmw.WithFixedLease(late)}},
 			{name: "a hold has lasted so long", has: []lockmw.Option{lockmw.WithMaxHold(late)}},
 		} {
 			other := nest(t, locker()).has("b")
@@ -93,7 +93,7 @@ func TestWhatEndsByItselfIsNoDeadlock(t *testing.T) {
 			time.Sleep(late - 100*time.Millisecond)
 			synctest.Wait()
 			if len(n.err)+len(other.err) > 0 {
-				t.Errorf("%s: somebody does not wait any more", test.name)
+				t.Errorf("%s: a call no longer waits", test.name)
 			}
 			errs := errors.Join(<-n.err, <-other.err)
 			if errs == nil || errors.Is(errs, lockmw.ErrDeadlock) {
@@ -110,7 +110,7 @@ func timed(n *nester, d time.Duration) *nester {
 	return n
 }
 
-// The holder is busy with something else, waits for nothing, or only for somebody who does that.
+// The holder works, or waits only for a holder that works.
 func TestAHolderThatGoesOnIsNoDeadlock(t *testing.T) {
 	onEach(t, func(t *testing.T, locker func(opts ...lockmw.Option) lockmw.Locker) {
 		busy := nest(t, locker()).has("a")
@@ -153,7 +153,7 @@ func TestTwoGoroutinesOfAnOwnerAreInACircle(t *testing.T) {
 	})
 }
 
-// Readers hold the key, one of them waits for a lock whose holder wants to read, too: behind a writer that waits for them.
+// Readers hold the key, and one of them waits for a lock whose holder also wants to read, behind a writer that waits for them.
 func TestAReaderBehindAWriterIsInACircle(t *testing.T) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		test := func(wait time.Duration, deadlocks int) {
@@ -239,9 +239,9 @@ func TestTheErrorOfADeadlockSaysWhoWaitsForWhom(t *testing.T) {
 		old.wants("user:1", lockmw.WithLabel("req-1"))
 		err := ends(t, 1, 2*time.Second, old, young)[0]
 		text, _, _ := strings.Cut(err.Error(), "\n")
-		want := `lockmw: lock "order:1" for req-2 after 1s: lock is busy, for ever: its holder waits for a lock of this call: ` +
-			`local (req-2) has had "user:1" for 1s and has waited for "order:1" for 1s; ` +
-			`local (req-1) has had "order:1" for 1.01s and has waited for "user:1" for 1s, in the way: req-1`
+		want := `lockmw: lock "order:1" for req-2 after 1s: deadlock: the holder waits for a lock that this call holds: ` +
+			`local (req-2) has held "user:1" for 1s and has waited for "order:1" for 1s; ` +
+			`local (req-1) has held "order:1" for 1.01s and has waited for "user:1" for 1s, held by req-1`
 		if text != want {
 			t.Errorf("it says\n%s\nwant\n%s", text, want)
 		}

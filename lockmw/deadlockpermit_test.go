@@ -30,7 +30,8 @@ func onPermits(t *testing.T, n int, test func(t *testing.T, both func() (lock, p
 	})
 }
 
-// All permits are of calls that wait for a lock whose holder wants a permit. As long as one of them goes on, there is hope.
+// All permits are held by calls that wait for a lock whose holder needs a permit. If one of the calls continues, there is no
+// deadlock.
 func TestACircleThroughASemaphore(t *testing.T) {
 	test := func(stuck bool) {
 		onPermits(t, 2, func(t *testing.T, both func() (lock, permits lockmw.Locker)) {

@@ -141,7 +141,7 @@ func (m *rambler) nest(ctx context.Context, depth int) error {
 	return err
 }
 
-// However calls nest, nobody waits for ever, and what is reported was there.
+// However calls nest, no call waits forever, and every reported deadlock was real.
 func TestDeadlocksOfRandomNestingAreReal(t *testing.T) {
 	seeds, calls := 1, 8
 	if suite.Full() {
@@ -173,7 +173,7 @@ func TestDeadlocksOfRandomNestingAreReal(t *testing.T) {
 			}
 			ramblers.Wait()
 			if err := ctx.Err(); err != nil {
-				t.Error("somebody waited for too long")
+				t.Error("a call waited for too long")
 			}
 			t.Logf("seed %d: %d calls, %d deadlocks", seed, r.number, r.found)
 			if r.found == 0 {

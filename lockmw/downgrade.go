@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// downgrade makes h, which l took, a hold for reading.
+// downgrade makes h, which must be a hold of l, a read hold.
 func (l *kindLocker) downgrade(ctx context.Context, h *Hold) error {
 	switch {
 	case h.isNil():
@@ -21,23 +21,23 @@ func (l *kindLocker) downgrade(ctx context.Context, h *Hold) error {
 	return h.fail("downgrade", h.lock.downgrade(ctx, h, l.kind.Mode))
 }
 
-// downgrade makes h a read hold, and downgrades the lock if no other hold writes.
+// downgrade makes h a read hold, and downgrades the lock if no write hold of it is left.
 func (l *heldLock) downgrade(ctx context.Context, h *Hold, from core.Mode) error {
 	lost := h.check()
 	l.mu.Lock()
-	l.recall()
+	l.restore()
 	switch {
 	case h.unlocked.Load():
 		lost = errUnlocked
 	case lost == nil && h.mode != from && !(h.mode == core.Read && l.unconfirmed):
-		lost = fmt.Errorf("%w for writing: only what Lock or TryLock returned can be downgraded, once", ErrNotHeld)
+		lost = fmt.Errorf("%w for writing: only a hold from Lock or TryLock can be downgraded, and only once", ErrNotHeld)
 	}
 	if lost != nil {
 		l.mu.Unlock()
 		return lost
 	}
 	h.mode = core.Read
-	if !l.onlyReads() && !l.unconfirmed {
+	if !l.beginDowngrade() && !l.unconfirmed {
 		l.mu.Unlock()
 		return nil
 	}
@@ -45,9 +45,9 @@ func (l *heldLock) downgrade(ctx context.Context, h *Hold, from core.Mode) error
 	return l.shareWithReaders(ctx)
 }
 
-// onlyReads reports whether the lock excludes readers although no hold writes any more. It notes that the
-// lock is to be downgraded. l.mu is held.
-func (l *heldLock) onlyReads() bool {
+// beginDowngrade marks the lock as shared with readers if it still excludes them although no hold writes any more. It reports
+// whether the caller has to downgrade the lock. l.mu is held.
+func (l *heldLock) beginDowngrade() bool {
 	if l.reading || l.backend == nil {
 		return false
 	}
@@ -60,8 +60,8 @@ func (l *heldLock) onlyReads() bool {
 	return true
 }
 
-// shareWithReaders downgrades the lock. It can be tried again if the server does not confirm. Until then
-// other readers may have to wait.
+// shareWithReaders downgrades the lock. The caller may retry if the server does not confirm. Until then other readers may have
+// to wait.
 func (l *heldLock) shareWithReaders(ctx context.Context) error {
 	err := l.backend.Downgrade(ctx)
 	l.mu.Lock()

@@ -12,61 +12,60 @@ import (
 
 // The outcomes of a call, matched with errors.Is.
 var (
-	// ErrBusy: the lock is held, and the time to wait for it is over.
+	// ErrBusy: another caller holds the lock, and the wait has ended.
 	ErrBusy = core.ErrBusy
-	// ErrDeadlock: the call waited for a lock whose holder waits, over others perhaps, for a lock that this call's context
-	// has. It is ErrBusy, too. DeadlockOf says who waits for whom. The locks that the caller has stay its own to unlock: as
-	// soon as it does, the others go on.
+	// ErrDeadlock: the holder of the lock waits, directly or through other calls, for a lock that this call's context holds.
+	// It also matches ErrBusy. DeadlockOf returns the cycle. The caller still holds its other locks: as soon as it unlocks
+	// them, the other calls continue.
 	ErrDeadlock = core.ErrDeadlock
-	// ErrTooManyWaiters: WithMaxWaiters others of this process wait for the key already.
+	// ErrTooManyWaiters: WithMaxWaiters calls of this process already wait for the key.
 	ErrTooManyWaiters = core.ErrTooManyWaiters
-	// ErrNotRequested: the context had ended before the call, so that nobody knows whether the lock is free. The
-	// error wraps the context's too, and ErrLost or ErrClosed if the context is of a hold that ended so, of
-	// whatever key.
+	// ErrNotRequested: the context had ended before the call, so the lock was not requested and may be free. The error also
+	// wraps the context's error, and ErrLost or ErrClosed if the context belongs to a hold of any key that ended that way.
 	ErrNotRequested = core.ErrNotRequested
-	// ErrLost: the lock was held and is no longer: its lease ran out, it was taken away, or the
-	// maximum hold is over. Also the cause with which the hold's context ends.
+	// ErrLost: the hold ended before it was unlocked, because its lease expired, the lock was taken away, or the maximum hold
+	// was reached. It is also the cause with which the hold's context ends.
 	ErrLost = core.ErrLost
-	// ErrNotHeld: the hold has been unlocked already, or the context carries none for the key.
+	// ErrNotHeld: the hold was already unlocked or is nil, or the context carries no hold of the key.
 	ErrNotHeld = core.ErrNotHeld
-	// ErrUnavailable: Redis does not answer or refuses to work, and the time to wait for it is over, or waiting would
-	// not help; the server's last words are wrapped.
+	// ErrUnavailable: Redis does not answer or refuses the command, and the wait has ended or waiting would not help. It
+	// wraps Redis' last error.
 	ErrUnavailable = core.ErrUnavailable
-	// ErrClosed: the Client was shut down or closed.
+	// ErrClosed: the Client was closed or is shutting down.
 	ErrClosed = core.ErrClosed
 	// ErrInvalidKey: the key is empty or longer than 1024 bytes.
 	ErrInvalidKey = core.ErrInvalidKey
-	// ErrInvalidOption: an option's value is out of its range, or an option of a nested call contradicts the
-	// outer hold.
+	// ErrInvalidOption: an option is out of range, or contradicts another one or the outer hold of a nested call. The error
+	// names the option.
 	ErrInvalidOption = core.ErrInvalidOption
-	// ErrWrongType: a key of the lock in Redis holds something else, which was not touched, or no fencing token can be made.
-	// The error says which, and what to do.
+	// ErrWrongType: a Redis key of the lock holds something else, which was not touched, or no fencing token can be made. The
+	// error says which, and what to do. It is also the error of a lock and a semaphore that share a key.
 	ErrWrongType = core.ErrWrongType
-	// ErrNoLock is returned by a KeyFunc that wants this call to run without a lock.
+	// ErrNoLock is for a KeyFunc to return: this call runs without a lock.
 	ErrNoLock = core.ErrNoLock
-	// ErrClockOff: a tick of Once is not near the time of the server. The error wraps a *ClockError.
+	// ErrClockOff: a tick of Once is too far from the server's time. The error wraps a *ClockError.
 	ErrClockOff = core.ErrClockOff
-	// ErrUnfinished: a tick of Once was begun by two holds, each of which was lost, or died, before its run came to
-	// its end. It is not begun again.
+	// ErrUnfinished: a tick of Once was started twice, and neither run finished, because its hold was lost or its process
+	// crashed. The tick is not started again.
 	ErrUnfinished = core.ErrUnfinished
-	// ErrUpgrade: the context holds the key for reading and asks to write, or has permits of a semaphore and asks for more.
-	// Unlock that hold first: two callers that both upgrade would wait for each other for ever.
+	// ErrUpgrade: the context holds the key for reading and the call would write, or it holds permits of a semaphore and the
+	// call needs more. Unlock that hold first: two callers that both upgraded would wait for each other forever.
 	ErrUpgrade = core.ErrUpgrade
 )
 
-// Error is what every failed call for a lock or a hold returns. Err wraps one of the package's
-// sentinels, and the context's error too if that ended the call.
+// Error is the error of every failed call for a lock or of a hold. Err wraps one of the package's sentinels. It also wraps the
+// context's error if that ended the call.
 type Error struct {
-	Op         string        // "lock", "try_lock", "lead", "once", "unlock", "extend", "key", …
+	Op         string        // "lock", "try_lock", "lock_all", "lead", "once", "unlock", "extend", "downgrade", "held", "key", "inspect", …
 	Key        string        // as given by the caller
-	Label      string        // the caller's (WithLabel)
-	Waited     time.Duration // how long the call waited for others; 0 if it did not
-	RetryAfter time.Duration // when another try may be worthwhile: when the lock is free if that is known, else within 1 s; 0 if nothing is known
-	Holders    []Holder      // who was in the way
+	Label      string        // label of the call (WithLabel)
+	Waited     time.Duration // how long the call waited; 0 if it did not
+	RetryAfter time.Duration // when to try again: when the lock becomes free if that is known, otherwise within 1 s; 0 if nothing is known
+	Holders    []Holder      // the holders in the way
 	Err        error
 }
 
-// Error names the operation, the key, the label, the time waited, the reason and the labels of those in the way.
+// Error returns the operation, the key, the label, the time waited, the reason and the labels of the holders.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("lockmw: ")
@@ -82,11 +81,11 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(": ")
 	b.WriteString(strings.TrimPrefix(e.Err.Error(), "lockmw: "))
-	before := ", in the way: "
+	separator := ", held by "
 	for _, h := range e.Holders {
 		if h.Label != "" {
-			b.WriteString(before + h.Label)
-			before = ", "
+			b.WriteString(separator + h.Label)
+			separator = ", "
 		}
 	}
 	return b.String()
@@ -103,10 +102,10 @@ func shorten(key string) string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrorType is a low-cardinality name of the outcome, used as error.type of spans:
-// lock_timeout, lock_deadlock, lock_not_acquired, lock_not_requested, lock_canceled, lock_too_many_waiters, lock_lost, lock_not_held,
-// lock_unavailable, lock_closed, lock_invalid_key, lock_invalid_option, lock_wrong_type,
-// lock_upgrade, lock_clock_off, lock_unfinished, lock_unsupported or lock_error.
+// ErrorType returns a low-cardinality name of the outcome, which spans and log lines show as error.type. It is one of
+// lock_timeout, lock_deadlock, lock_not_acquired, lock_not_requested, lock_canceled, lock_too_many_waiters, lock_lost,
+// lock_not_held, lock_unavailable, lock_closed, lock_invalid_key, lock_invalid_option, lock_wrong_type, lock_upgrade,
+// lock_clock_off, lock_unfinished, lock_unsupported or lock_error.
 func (e *Error) ErrorType() string {
 	switch {
 	case errors.Is(e.Err, ErrLost):

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Everything done under the lock gets the context that Lock returned: it ends when the lock is lost.
+// Use the context that Lock returned for all work under the lock: it ends when the lock is lost.
 func Example() {
 	locks := lockmw.NewLocal() // across processes: lockmw.New(rdb)
 
@@ -21,12 +21,12 @@ func Example() {
 	}
 	defer hold.Unlock()
 
-	fmt.Println(hold.Key(), "is ours:", ctx.Err() == nil)
-	// Output: user:42 is ours: true
+	fmt.Println("holds", hold.Key(), ctx.Err() == nil)
+	// Output: holds user:42 true
 }
 
-// A call with the context of the hold re-enters: it needs no round trip and cannot wait for itself.
-// The lock is free when the last hold ends, in whatever order they do.
+// A call with the context of the hold re-enters the lock: it needs no round trip and cannot wait for itself. The lock is free
+// when the last hold ends, in whatever order they end.
 func Example_reentry() {
 	locks := lockmw.NewLocal()
 	ctx, outer, _ := locks.Lock(context.Background(), "user:42")
@@ -46,8 +46,8 @@ func Example_reentry() {
 	// free: true
 }
 
-// A key says what it is of, so that user 42 and item 42 never share a lock. Parts are escaped, so
-// that different parts never make one key. A missing part makes no key at all.
+// A key begins with a kind, so that user 42 and item 42 never share a lock. Parts are escaped, so that different parts never make
+// the same key. A missing part makes an invalid key.
 func ExampleKey() {
 	fmt.Println(lockmw.Key("user", "42"))
 	fmt.Println(lockmw.Key("seat", "a:b", "c"), lockmw.Key("seat", "a", "b:c"))
@@ -60,23 +60,23 @@ func ExampleKey() {
 	// true
 }
 
-// TryLock does not wait. The error says who was in the way.
+// TryLock does not wait. The error contains the holder in the way.
 func ExampleLocal_TryLock() {
 	locks := lockmw.NewLocal()
 	_, first, _ := locks.TryLock(context.Background(), "user:42")
 	defer first.Unlock()
 
-	_, _, err := locks.TryLock(context.Background(), "user:42") // not first's context: somebody else
+	_, _, err := locks.TryLock(context.Background(), "user:42") // not first's context: another caller
 	fmt.Println(err)
 	if e, ok := errors.AsType[*lockmw.Error](err); ok && errors.Is(err, lockmw.ErrBusy) {
-		fmt.Println("held by the hold with our token:", e.Holders[0].Token == first.Token())
+		fmt.Println("held by first:", e.Holders[0].Token == first.Token())
 	}
 	// Output:
 	// lockmw: try_lock "user:42": lock is busy
-	// held by the hold with our token: true
+	// held by first: true
 }
 
-// A wait that its context ended matches both: the lock was busy, and the deadline has passed.
+// The error of a wait that was ended by its context matches both ErrBusy and the context's error.
 func ExampleError() {
 	locks := lockmw.NewLocal()
 	_, first, _ := locks.Lock(context.Background(), "user:42")
@@ -95,64 +95,64 @@ func ExampleError() {
 	// Redis is down: false
 }
 
-// Two calls that each have what the other one wants. One of them is ended, and says who waits for whom; the other one goes on
-// as soon as that one has unlocked what it has.
+// Two calls each hold the lock that the other one waits for. One of them ends with an error that contains the cycle. The other
+// one continues as soon as that caller has unlocked its lock.
 func ExampleDeadlockOf() {
 	locks := lockmw.NewLocal(lockmw.WithDeadlockDetection(50 * time.Millisecond))
 	hasOrder, order, _ := locks.Lock(context.Background(), "order:1")
-	time.Sleep(time.Millisecond) // the younger one is to end
+	time.Sleep(time.Millisecond) // the younger call will end
 	hasUser, user, _ := locks.Lock(context.Background(), "user:1")
 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_, also, err := locks.Lock(hasOrder, "user:1")
-		fmt.Println("the other one goes on:", err == nil)
+		fmt.Println("the other one continues:", err == nil)
 		_ = also.Unlock()
 		_ = order.Unlock()
 	}()
 	_, _, err := locks.Lock(hasUser, "order:1")
 	if deadlock, ok := lockmw.DeadlockOf(err); ok {
 		for _, step := range deadlock.Circle {
-			fmt.Println("one has", step.Has, "and wants", step.Wants)
+			fmt.Println("one holds", step.Has, "and waits for", step.Wants)
 		}
 	}
 	fmt.Println("busy:", errors.Is(err, lockmw.ErrBusy))
 	_ = user.Unlock()
 	<-done
 	// Output:
-	// one has user:1 and wants order:1
-	// one has order:1 and wants user:1
+	// one holds user:1 and waits for order:1
+	// one holds order:1 and waits for user:1
 	// busy: true
-	// the other one goes on: true
+	// the other one continues: true
 }
 
-// Do returns the function's error. If the function succeeded although the lock was lost under it,
-// Do returns ErrLost: somebody else may have run at the same time.
+// Do returns the function's error. If the lock was lost meanwhile, Do returns ErrLost even if the function succeeded: another
+// holder may have run at the same time.
 func ExampleDo() {
 	locks := lockmw.NewLocal()
 	report := func(ctx context.Context) error {
-		locks.Expire("report:nightly") // as a lease does that could not be renewed
+		locks.Expire("report:nightly") // as if the lease could not be renewed
 		<-ctx.Done()
-		fmt.Println("told to stop:", errors.Is(context.Cause(ctx), lockmw.ErrLost))
+		fmt.Println("must stop:", errors.Is(context.Cause(ctx), lockmw.ErrLost))
 		return nil
 	}
 	err := lockmw.Do(context.Background(), locks, "report:nightly", report)
 	fmt.Println("reported:", errors.Is(err, lockmw.ErrLost))
 	// Output:
-	// told to stop: true
+	// must stop: true
 	// reported: true
 }
 
 // One replica at a time does the work.
 func ExampleLead() {
-	ctx, stop := context.WithCancel(context.Background()) // until SIGTERM, say
+	ctx, stop := context.WithCancel(context.Background()) // in a program: until SIGTERM
 	locks := lockmw.NewLocal()                            // lockmw.New(rdb) with Redis
 	err := lockmw.Lead(ctx, locks, "lead:billing", func(ctx context.Context) error {
 		hold, _ := lockmw.FromContext(ctx)
 		fmt.Println("leads with token", hold.Token())
 		stop()
-		<-ctx.Done() // work until then
+		<-ctx.Done() // it works until then
 		return nil
 	})
 	fmt.Println(err)
@@ -165,7 +165,7 @@ func ExampleLead() {
 func ExampleOnce() {
 	ctx := context.Background()
 	locks := lockmw.NewLocal()                                    // lockmw.New(rdb) with Redis
-	tick := lockmw.Tick{At: time.Now(), Within: 10 * time.Second} // lockmw.Every(time.Hour), say
+	tick := lockmw.Tick{At: time.Now(), Within: 10 * time.Second} // in a program: lockmw.Every(time.Hour)
 	for range 3 {                                                 // replicas
 		ran, err := lockmw.Once(ctx, locks, "report:hourly", tick, func(context.Context) error {
 			fmt.Println("making the report")
@@ -180,7 +180,59 @@ func ExampleOnce() {
 	// ran here: false <nil>
 }
 
-// WithLock guards a function with the lock that each input needs. It tries once; WithWait waits.
+// A cron job is due at an instant that its scheduler computes. All replicas pass the same instant, and one of them runs the job.
+func ExampleAt() {
+	ctx := context.Background()
+	locks := lockmw.NewLocal() // lockmw.New(rdb) with Redis
+	nightly := func(context.Context) error {
+		fmt.Println("making the report")
+		return nil
+	}
+
+	due := time.Now() // in a program: the instant of the schedule, such as 02:30
+	for range 2 {     // replicas
+		ran, err := lockmw.Once(ctx, locks, "report:nightly", lockmw.At(due), nightly)
+		fmt.Println("ran here:", ran, err)
+	}
+
+	yesterday := lockmw.At(due.Add(-24 * time.Hour))
+	_, err := lockmw.Once(ctx, locks, "report:nightly", yesterday, nightly)
+	fmt.Println("too late:", errors.Is(err, lockmw.ErrClockOff))
+	// Output:
+	// making the report
+	// ran here: true <nil>
+	// ran here: false <nil>
+	// too late: true
+}
+
+// Each replica has a ticker, and one of them runs the job in each period. Tickers that fire a little early or late find the same
+// tick: the nearest full hour.
+func ExampleEvery() {
+	ctx := context.Background()
+	locks := lockmw.NewLocal() // lockmw.New(rdb) with Redis
+
+	tick := lockmw.Every(time.Hour)
+	fmt.Println("a full hour:", tick.At.Equal(tick.At.Truncate(time.Hour)))
+	fmt.Println("a run begins within", tick.Within)
+
+	tick.Within = 45 * time.Minute // only here, because this example runs at any time of the hour
+	for range 3 {                  // replicas
+		ran, err := lockmw.Once(ctx, locks, "cleanup:sessions", tick, func(context.Context) error {
+			fmt.Println("cleaning up")
+			return nil
+		})
+		fmt.Println("ran here:", ran, err)
+	}
+	// Output:
+	// a full hour: true
+	// a run begins within 1m0s
+	// cleaning up
+	// ran here: true <nil>
+	// ran here: false <nil>
+	// ran here: false <nil>
+}
+
+// WithLock makes a function that takes the lock of its input. It does not wait for the lock unless WithWait is set.
 func ExampleWithLock() {
 	type order struct{ User, Item string }
 	locks := lockmw.NewLocal()
@@ -188,7 +240,7 @@ func ExampleWithLock() {
 	var place func(context.Context, order) error
 	byUser := lockmw.By("user", func(o order) string { return o.User })
 	place = lockmw.WithLock(locks, byUser, func(_ context.Context, o order) error {
-		if o.Item == "7" { // the user clicks again, in another request
+		if o.Item == "7" { // meanwhile the user clicks again, which is another request
 			err := place(context.Background(), order{o.User, "8"})
 			fmt.Println("second order of", o.User, "refused:", errors.Is(err, lockmw.ErrBusy))
 		}
@@ -204,8 +256,7 @@ func ExampleWithLock() {
 	// <nil>
 }
 
-// WithLockValue is for functions with a result. A key function may look at the input and say that
-// this call needs no lock.
+// WithLockValue is for functions with a result. A key function may decide by the input that a call needs no lock.
 func ExampleWithLockValue() {
 	byItem := func(_ context.Context, item string) (string, error) {
 		if strings.HasPrefix(item, "digital-") { // never out of stock
@@ -228,9 +279,8 @@ func ExampleWithLockValue() {
 	// digital-9, locked: false <nil>
 }
 
-// A process can sleep past its lease between the check of its lock and its write. Only the store
-// that takes the write can refuse it, by the fencing token: each hold has a greater one than all
-// before it.
+// A process can sleep until after its lease between the check of its lock and its write. Only the database can refuse that write,
+// by the fencing token: each hold has a greater token than all earlier ones.
 func ExampleHeld() {
 	locks := lockmw.NewLocal()
 	var fence int64
@@ -243,10 +293,10 @@ func ExampleHeld() {
 	}
 
 	slow, _, _ := locks.Lock(context.Background(), "item:7")
-	hold, _ := lockmw.Held(slow, "item:7") // deep below: the lock is ours, and its token
+	hold, _ := lockmw.Held(slow, "item:7") // deep in the call stack: the hold of a caller
 	token := hold.Token()
 
-	locks.Expire("item:7") // slow sleeps past its lease, and the next one comes
+	locks.Expire("item:7") // slow sleeps until its lease has expired, and the next caller gets the lock
 	_, next, _ := locks.Lock(context.Background(), "item:7")
 	defer next.Unlock()
 	fmt.Println("next:", write(next.Token()))
@@ -260,8 +310,8 @@ func ExampleHeld() {
 	// lost: true
 }
 
-// LockAll takes all keys or none. It sorts them, so that two transfers in opposite directions do not
-// wait for each other.
+// LockAll takes the locks of all keys or of none. It sorts the keys, so that two transfers in opposite directions cannot
+// deadlock.
 func ExampleLockAll() {
 	locks := lockmw.NewLocal()
 	ctx, holds, err := lockmw.LockAll(context.Background(), locks,
@@ -283,13 +333,12 @@ func ExampleLockAll() {
 	// in the context: true
 }
 
-// An Observer sees every wait and every hold. Its Name has few values and is safe as a label; the
-// key is not.
+// An Observer receives every wait and every hold. Attempt.Name has few values and is safe as a label of metrics; the key is not.
 func ExampleObserver() {
 	queued := make(chan struct{})
 	locks := lockmw.NewLocal(lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(_ context.Context, a lockmw.Attempt, c lockmw.Contention) {
-			fmt.Printf("%s: waits for %d holder, place %d\n", a.Name, len(c.Holders), c.Position)
+			fmt.Printf("%s: waits for %d holder, position %d\n", a.Name, len(c.Holders), c.Position)
 			close(queued)
 		},
 		Acquired: func(ctx context.Context, a lockmw.Attempt, g lockmw.Acquisition) context.Context {
@@ -308,12 +357,12 @@ func ExampleObserver() {
 	fmt.Println(<-second)
 	// Output:
 	// user: acquired, contended: false
-	// user: waits for 1 holder, place 1
+	// user: waits for 1 holder, position 1
 	// user: acquired, contended: true
 	// <nil>
 }
 
-// One policy serves requests and tasks. What stands nearest to the call wins.
+// Requests and tasks share a policy. The option nearest to the call wins.
 func ExampleJoinOptions() {
 	perItem := lockmw.JoinOptions(lockmw.WithName("item"), lockmw.WithLease(10*time.Second), lockmw.WithWait(2*time.Second))
 
@@ -327,7 +376,7 @@ func ExampleJoinOptions() {
 	// true
 }
 
-// A fake forces what is hard to arrange in a test: here, a Redis that is down.
+// A fake makes a test see what is hard to arrange: here, a Redis that is down.
 func ExampleLockerFunc() {
 	down := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrUnavailable}

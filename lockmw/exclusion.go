@@ -6,13 +6,13 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Lead and Once run in one of all their callers. So their holds exclude every other hold of the key.
+// Lead and Once run in only one of their callers. So their holds must exclude every other hold of the key.
 
-// needsExclusion reports whether the call is one of Lead or Once.
+// needsExclusion reports whether the call is made by Lead or Once.
 func (p *Policy) needsExclusion() bool { return p.leads || p.once() }
 
-// checkExclusion returns an error if holds of that kind may share a key. A semaphore with one permit is no exception: each
-// process says how many permits there are, and they may differ.
+// checkExclusion returns an error if holds of that kind may share a key. It also refuses a semaphore with one permit, because
+// another process may use the same key with more permits.
 func checkExclusion(mode core.Mode, permits int) error {
 	what := ""
 	switch {
@@ -23,13 +23,13 @@ func checkExclusion(mode core.Mode, permits int) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: %s: callers of Lead and Once exclude one another, and its holds share the key", ErrInvalidOption, what)
+	return fmt.Errorf("%w: Lead and Once need a lock with a single holder, and %s may have several", ErrInvalidOption, what)
 }
 
 // errNestedLead is for a context that already holds the key: all calls with it would re-enter the same lock.
-var errNestedLead = fmt.Errorf("%w: Lead with a context that holds the key: each caller with it would lead", ErrInvalidOption)
+var errNestedLead = fmt.Errorf("%w: Lead with a context that already holds the key: every caller with it would lead", ErrInvalidOption)
 
-// checkLeader returns why h does not exclude all others. A Locker that passed no options on may have returned such a hold.
+// checkLeader returns an error if h does not exclude all other holds. Lock has checked this, unless a Locker drops the options.
 func (h *Hold) checkLeader() error {
 	for outer := h.outer; outer != nil; outer = outer.outer {
 		if outer.lock == h.lock {

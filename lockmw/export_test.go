@@ -5,7 +5,7 @@ import "github.com/lockmw/go/internal/deadlock"
 // OverLocks returns a Locker over an implementation of locks.
 var OverLocks = overLocks
 
-// AsOwnProcess has the detectors of deadlocks take a Client for one of another process.
+// AsOwnProcess makes deadlock detection treat a Client as one of another process.
 func AsOwnProcess() ClientOption {
 	return clientOption{apply: func(s *settings) error {
 		s.engine.Waits = deadlock.NewRegistry()

@@ -46,8 +46,8 @@ func TestCallsThatFailOpenDoNotFillTheLog(t *testing.T) {
 	}
 }
 
-// An opening is where a call fails open or does not: a bubble, or outside of one, which go-redis needs to wait for a connection of
-// its pool.
+// An opening is where a call fails open or does not: a bubble, or outside of one, which go-redis needs to wait for a connection
+// of its pool.
 type opening struct {
 	*testing.T
 	server *redistest.Server

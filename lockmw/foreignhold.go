@@ -10,10 +10,9 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// NewHold makes a Hold for a Locker of another backend, which returns both results from its Lock. The key is
-// not checked. The backend reports a loss by cancelling ctx with
-// cause ErrLost. unlock is called once, with a context that ends after 2 s. Extend and a downgrade return
-// errors.ErrUnsupported.
+// NewHold makes a Hold for a Locker of another backend, or for a fake. Such a Locker returns both results from its Lock. The
+// backend reports a loss by cancelling ctx with cause ErrLost. unlock is called once, with a context that ends after 2 s. The
+// key is not checked. Hold.Extend and Downgrade return errors.ErrUnsupported. NewHold panics if ctx or unlock is nil.
 func NewHold(ctx context.Context, key string, token int64, unlock func(context.Context) error) (context.Context, *Hold) {
 	checkContext(ctx)
 	if unlock == nil {

@@ -38,7 +38,7 @@ func newForger(t *testing.T, s *redistest.Server) *forger {
 	return &forger{t, rdb, sub}
 }
 
-// grant returns the inbox and the id of the next grant, and what else its message says.
+// grant returns the inbox and the id of the next grant, and the rest of its message.
 func (f *forger) grant() (inbox, id, rest string) {
 	f.Helper()
 	for {

@@ -10,63 +10,63 @@ import (
 	"github.com/lockmw/go/internal/list"
 )
 
-// A lock is forgotten if it was not unlocked and nothing refers to its holds or their contexts any more: then nobody
-// can unlock it. The implementation of locks refers to the heldLock, so that must not refer to the holds. It does so
-// until the first renewal, because most holds are shorter and are to cost nothing. Then the holds go out of sight: a weak
-// pointer to one of them is left, and they are linked to one another. Whatever a hold is used for brings them back
-// until the next renewal.
+// A lock is forgotten if it was not unlocked and no reference to its holds or their contexts is left: then it cannot be
+// unlocked. The garbage collector can only find that if the implementation of locks does not keep the holds alive. It refers
+// to the heldLock, so at the first renewal the heldLock replaces its references to the holds by a weak pointer to one of
+// them; the holds are linked to one another. Until then it keeps the references, because most holds are shorter and should
+// cost nothing. Any use of a hold restores the references until the next renewal.
 //
-// Contexts that derive from a hold's refer to it, but some of them are referred to by the hold's own context only: those
-// of context.AfterFunc, or whose channel is all that is waited for. So the ends of the holds' contexts are kept while
-// these are out of sight. They refer to the contexts that derive from them, until those are cancelled, and so to the hold.
-// The channel of the hold's own context refers to nothing. What waits for it alone does not keep the hold, and learns of
-// its loss.
+// A context that derives from a hold's context refers to the hold. But some derived contexts are themselves referred to only
+// by the hold's context: those of context.AfterFunc, and those of which only the Done channel is used. So the cancel
+// functions of the holds' contexts are kept while the references are weak. They refer to the derived contexts until those are
+// cancelled, and so to the hold. The Done channel of the hold's own context refers to nothing. A goroutine that waits only
+// for that channel does not keep the hold, and sees its loss.
 
-// unseen is what a heldLock has of its holds while they are out of sight.
-type unseen struct {
+// weakHolds replaces a heldLock's references to its holds.
+type weakHolds struct {
 	first weak.Pointer[Hold]
 	ends  []context.CancelCauseFunc // of the contexts that were waited for or derived from
 }
 
-// hasHolds reports whether there are holds that are not unlocked. l.mu is held.
-func (l *heldLock) hasHolds() bool { return !l.holds.IsEmpty() || l.unseen != nil }
+// hasHolds reports whether there are holds that were not unlocked. l.mu is held.
+func (l *heldLock) hasHolds() bool { return !l.holds.IsEmpty() || l.weak != nil }
 
-// recall brings the holds back in sight, unless they are forgotten. l.mu is held.
-func (l *heldLock) recall() {
-	if l.unseen == nil {
+// restore restores the references to the holds, unless they are forgotten. l.mu is held.
+func (l *heldLock) restore() {
+	if l.weak == nil {
 		return
 	}
-	if first := l.unseen.first.Value(); first != nil {
-		l.holds, l.unseen = list.From(first), nil
+	if first := l.weak.first.Value(); first != nil {
+		l.holds, l.weak = list.From(first), nil
 	}
 }
 
-// show is recall by one of the holds, whose context has an end now.
-func (l *heldLock) show() {
+// lockedRestore locks l.mu and calls restore.
+func (l *heldLock) lockedRestore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.recall()
+	l.restore()
 }
 
 // IsForgotten implements core.Events.
 func (l *heldLock) IsForgotten() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.unseen != nil {
-		return l.unseen.first.Value() == nil
+	if l.weak != nil {
+		return l.weak.first.Value() == nil
 	}
-	u := &unseen{first: weak.Make(l.holds.First())}
+	w := &weakHolds{first: weak.Make(l.holds.First())}
 	for h := range l.holds.All() {
-		if !h.ctx.mu.TryLock() { // the context is used, and may be waiting for l.mu
+		if !h.ctx.mu.TryLock() { // the context is in use, and its user may be waiting for l.mu
 			return false
 		}
 		if h.ctx.cancel != nil {
-			u.ends = append(u.ends, h.ctx.cancel)
+			w.ends = append(w.ends, h.ctx.cancel)
 		}
 		h.ctx.mu.Unlock()
 	}
-	if !l.holds.IsEmpty() { // else the last one is being unlocked
-		l.holds, l.unseen = list.List[*Hold]{}, u
+	if !l.holds.IsEmpty() { // otherwise the last one is being unlocked
+		l.holds, l.weak = list.List[*Hold]{}, w
 	}
 	return false
 }
@@ -78,5 +78,5 @@ func (l *heldLock) Forgotten(h core.LocalHold, ends time.Time) {
 		return
 	}
 	args := append([]any{slog.String("key", l.req.Key), slog.Time("ends", ends), slog.Int("suppressed", missed)}, l.describe(h)...)
-	l.locker.Logger().Warn("lockmw: a hold was forgotten: nothing refers to it or to its context, so nobody can unlock it; it is not renewed, and ends with its lease", args...)
+	l.locker.Logger().Warn("lockmw: a hold was forgotten: the program dropped it and its context without Unlock; it is no longer renewed and expires with its lease", args...)
 }

@@ -187,7 +187,7 @@ func TestAForgottenHoldEndsWithItsLease(t *testing.T) {
 			ctx, hold := take(a, a.Context(), a.client, "item:7")
 			a.pass(3)
 			if _, again := take(a, ctx, a.client, "item:7", lockmw.WithWait(0)); again.Unlock() != nil || hold.Extend(ctx, lease) != nil {
-				a.Error("the hold is over")
+				a.Error("the hold has ended")
 			}
 		}},
 	} {

@@ -101,7 +101,7 @@ func TestAHoldOfALocalThatCanBeReachedStays(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if h, err := lockmw.Held(ctx, "item:7"); err != nil || h.Unlock() != nil {
-			t.Errorf("the hold is over: %v", err)
+			t.Errorf("the hold has ended: %v", err)
 		}
 	})
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/lockmw/go/internal/list"
 )
 
-// A heldLock is one lock that was acquired, shared by the holds that re-entered it. It implements core.Events:
-// the implementation of locks reports to it.
+// A heldLock is one acquired lock, which is shared by the holds that re-entered it. It implements core.Events, so that the
+// implementation of locks reports to it.
 type heldLock struct {
-	locker  *kindLocker // nil: NewHold made it
-	req     core.Request
-	backend core.Hold // nil if failed open
-	watch   *watch    // nil if nobody observes
+	locker   *kindLocker // nil: NewHold made it
+	req      core.Request
+	backend  core.Hold    // nil if failed open
+	observed *observation // nil without observers
 
-	mu          sync.Mutex
-	holds       list.List[*Hold] // that are not unlocked; empty while they are out of sight
-	unseen      *unseen          // the holds while they are out of sight, else nil
-	lost        error            // why the lock ended before it was unlocked
-	stalled     *core.LocalHold  // of this process, for which the call waited long; nil: none
-	takenAt     *stack           // with WithStacks: of the acquisition
-	reading     bool             // the lock does not exclude other readers (any more)
-	unconfirmed bool             // the server has not confirmed that
-	contended   bool             // the call had to wait
-	eventsOn    bool             // observers know of the acquisition, and may learn of further events
-	blamed      atomic.Bool      // it was logged that a call waits for this one
+	mu             sync.Mutex
+	holds          list.List[*Hold] // the holds that were not unlocked; empty while weak is set
+	weak           *weakHolds       // replaces holds from a renewal until the next use; otherwise nil
+	lost           error            // why the lock ended before it was unlocked
+	stalled        *core.LocalHold  // the hold of this process for which the call waited long; nil if there was none
+	takenAt        *stack           // with WithStacks: where the lock was taken
+	reading        bool             // the lock does not exclude other readers, or no longer does
+	unconfirmed    bool             // the server has not confirmed reading
+	contended      bool             // the call had to wait
+	eventsOn       bool             // observers have received the acquisition, and may receive further events
+	selfWaitLogged atomic.Bool      // a wait for this hold by its own process was logged
 }
 
 // token returns the fencing token, 0 if the lock failed open.
@@ -50,10 +50,10 @@ func (l *heldLock) unlockTimeout() time.Duration {
 	return l.locker.unlockTimeout
 }
 
-// isOf reports whether the lock is one of locks.
+// isOf reports whether the lock belongs to locks.
 func (l *heldLock) isOf(locks core.Locks) bool { return l.locker != nil && l.locker.locks == locks }
 
-// manyLocks returns the implementation of the lock if it can release several at once.
+// manyLocks returns the implementation of the lock if it can release several locks together.
 func (l *heldLock) manyLocks() (core.ManyLocks, bool) {
 	if l.locker == nil {
 		return nil, false
@@ -62,7 +62,7 @@ func (l *heldLock) manyLocks() (core.ManyLocks, bool) {
 	return many, ok
 }
 
-// newHold makes the first hold, which is not in a context yet.
+// newHold makes the first hold, which has no context yet.
 func (l *heldLock) newHold() *Hold {
 	h := &Hold{lock: l, mode: l.req.Mode}
 	h.ctx.hold = h
@@ -73,8 +73,8 @@ func (l *heldLock) newHold() *Hold {
 	return h
 }
 
-// reenter makes one more hold, unless refuse returns an error. It returns nil and no error if the lock was
-// unlocked meanwhile.
+// reenter makes one more hold, unless refuse returns an error. It returns nil without an error if the lock was unlocked
+// meanwhile.
 func (l *heldLock) reenter(ctx context.Context, mode core.Mode, refuse func(*heldLock) error) (*Hold, error) {
 	_ = l.check() // notices a loss by the clock
 	h := &Hold{lock: l, mode: mode}
@@ -82,13 +82,13 @@ func (l *heldLock) reenter(ctx context.Context, mode core.Mode, refuse func(*hel
 	h.attach(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.recall()
+	l.restore()
 	switch {
 	case l.lost != nil:
 		return nil, l.lost
 	case l.holds.IsEmpty():
-		return nil, nil // nobody has the lock any more, or can unlock it
-	case l.reading && mode != core.Read && mode != core.Permit: // which refuse names
+		return nil, nil // the lock was unlocked or forgotten
+	case l.reading && mode != core.Read && mode != core.Permit: // refuse handles permits
 		return nil, ErrUpgrade
 	}
 	if err := refuse(l); err != nil {
@@ -98,7 +98,7 @@ func (l *heldLock) reenter(ctx context.Context, mode core.Mode, refuse func(*hel
 	return h, nil
 }
 
-// check returns why the lock is lost, nil if it is not. It compares the clock with the deadline itself.
+// check returns why the lock is lost, or nil if it is not. It compares the clock with the deadline itself.
 func (l *heldLock) check() error {
 	l.mu.Lock()
 	lost := l.lost
@@ -116,19 +116,19 @@ func (l *heldLock) check() error {
 	return lost
 }
 
-// beginUnlock ends h. It reports whether that was the last hold, so that the lock is to be released. With the last hold that
-// writes it downgrades the lock.
+// beginUnlock ends h. It reports whether that was the last hold, so that the lock must be released. If h was the last write
+// hold but not the last hold, it downgrades the lock.
 func (l *heldLock) beginUnlock(h *Hold) (last bool, err error) {
 	lost := l.check()
 	l.mu.Lock()
-	l.recall()
+	l.restore()
 	l.holds.Remove(h)
 	last = l.holds.IsEmpty()
-	if !last && lost == nil && l.onlyReads() {
+	if !last && lost == nil && l.beginDowngrade() {
 		l.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), l.unlockTimeout())
 		defer cancel()
-		if err := l.shareWithReaders(ctx); !errors.Is(err, ErrNotHeld) { // else the last hold was unlocked meanwhile
+		if err := l.shareWithReaders(ctx); !errors.Is(err, ErrNotHeld) { // ErrNotHeld: the last hold was unlocked meanwhile
 			return false, err
 		}
 		return false, nil
@@ -137,13 +137,13 @@ func (l *heldLock) beginUnlock(h *Hold) (last bool, err error) {
 	return last, lost
 }
 
-// released tells the observers how the lock was released, and returns the error of that. If it was lost before, that is it.
+// released notifies the observers of the release and returns its error. If the lock was lost before, that is the error.
 func (l *heldLock) released(r core.Released, lost error) error {
 	if lost != nil {
 		r.Err = lost
 	}
-	if l.watch != nil {
-		l.watch.released(Release{Held: time.Since(l.watch.since), Waiters: r.Waiters, Err: r.Err})
+	if l.observed != nil {
+		l.observed.released(Release{Held: time.Since(l.observed.since), Waiters: r.Waiters, Err: r.Err})
 	}
 	return r.Err
 }
@@ -156,12 +156,12 @@ func (l *heldLock) Lost(cause error) {
 		return
 	}
 	l.lost = cause
-	observed := l.eventsOn && l.watch != nil
-	l.recall()
-	holds, unseen := slices.Collect(l.holds.All()), l.unseen
+	observed := l.eventsOn && l.observed != nil
+	l.restore()
+	holds, weak := slices.Collect(l.holds.All()), l.weak
 	l.mu.Unlock()
-	if unseen != nil { // nobody can reach them, but their contexts may be waited for
-		for _, end := range unseen.ends {
+	if weak != nil { // the holds may be unreachable, but goroutines may wait for their contexts
+		for _, end := range weak.ends {
 			end(cause)
 		}
 	}
@@ -169,15 +169,14 @@ func (l *heldLock) Lost(cause error) {
 		h.ctx.end(cause)
 	}
 	if observed {
-		l.watch.lost(cause)
+		l.observed.lost(cause)
 	}
 }
 
-// ShuttingDown implements core.Events: it ends the context of every hold, and the lock goes on until they are
-// unlocked.
+// ShuttingDown implements core.Events: it ends the context of every hold. The lock is held until they are unlocked.
 func (l *heldLock) ShuttingDown() {
 	l.mu.Lock()
-	l.recall()
+	l.restore()
 	holds := slices.Collect(l.holds.All())
 	l.mu.Unlock()
 	for _, h := range holds {
@@ -186,29 +185,29 @@ func (l *heldLock) ShuttingDown() {
 }
 
 // errShuttingDown is the cause with which the context of a leader ends at Client.Shutdown.
-var errShuttingDown = fmt.Errorf("%w: it shuts down", ErrClosed)
+var errShuttingDown = fmt.Errorf("%w: it is shutting down", ErrClosed)
 
-// startEvents lets events through to the observers, which know of the acquisition now.
+// startEvents lets further events through to the observers, which have received the acquisition.
 func (l *heldLock) startEvents() {
 	l.mu.Lock()
 	l.eventsOn = true
 	lost := l.lost
 	l.mu.Unlock()
-	if lost != nil && l.watch != nil {
-		l.watch.lost(lost)
+	if lost != nil && l.observed != nil {
+		l.observed.lost(lost)
 	}
 }
 
 // Renewed implements core.Events.
 func (l *heldLock) Renewed(err error) {
-	if l.watch == nil {
+	if l.observed == nil {
 		return
 	}
 	l.mu.Lock()
 	current := l.eventsOn && l.hasHolds()
 	l.mu.Unlock()
 	if current {
-		l.watch.renewed(err)
+		l.observed.renewed(err)
 	}
 }
 
@@ -217,15 +216,15 @@ func (l *heldLock) Contended(w core.Wait) {
 	l.mu.Lock()
 	l.contended = true
 	l.mu.Unlock()
-	if l.watch != nil {
-		l.watch.contended(contention(w))
+	if l.observed != nil {
+		l.observed.contended(contention(w))
 	}
 }
 
 // Waiting implements core.Events.
 func (l *heldLock) Waiting(w core.Wait) {
-	if l.watch != nil {
-		l.watch.waiting(contention(w))
+	if l.observed != nil {
+		l.observed.waiting(contention(w))
 	}
 }
 

@@ -67,8 +67,8 @@ func TestContextsBelowAHoldEndWithItWithoutAGoroutine(t *testing.T) {
 	ended := make(chan struct{})
 	context.AfterFunc(below, func() { close(ended) })
 	usertest.Unlock(t, hold)
-	if below.Err() == nil { // at once: a goroutine in between would come later
-		t.Error("a context below the hold goes on after Unlock")
+	if below.Err() == nil { // immediately: a goroutine in between would be later
+		t.Error("a derived context does not end with Unlock")
 	}
 	<-ended
 	if cause := context.Cause(below); !errors.Is(cause, lockmw.ErrNotHeld) {

@@ -6,19 +6,19 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A Holder is who holds a lock, as far as it can be seen.
+// A Holder describes one holder of a lock, as stored in Redis.
 type Holder struct {
 	Owner       string        // random identity of the logical execution, 32 hex digits
-	Process     string        // host, process id and a random part; "local" of a Local
+	Process     string        // host, process id and a random part; "local" for a Local
 	TraceParent string        // W3C traceparent of the acquisition; "" if it is not traced
 	Token       int64         // fencing token of the hold
 	Since       time.Time     // when the lock was granted, by the server's clock
 	TTL         time.Duration // what is left of the lease
-	Label       string        // WithLabel's; "" if there is none
-	Fixed       bool          // the lease is not renewed (WithFixedLease): the lock is free when TTL is over, or before
-	Lingers     bool          // it was unlocked, and WithMinHold keeps the key taken until TTL is over
-	Weight      int           // of a permit: how many of the semaphore's it has; 0: it is a lock
-	Slots       string        // of a permit: which these are, such as "0-2,5"; "" if the list is long
+	Label       string        // label of the call (WithLabel); "" if it has none
+	Fixed       bool          // the lease is not renewed (WithFixedLease): the lock is free after TTL at the latest
+	Lingers     bool          // it was unlocked, but WithMinHold keeps the key taken for TTL
+	Weight      int           // number of permits of a semaphore; 0 for a lock
+	Slots       string        // which permits of the semaphore, such as "0-2,5"; "" for a lock, or if the list is long
 }
 
 func holdersOf(seen []core.Holder) []Holder {

@@ -7,10 +7,11 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Holds are the holds of several keys, as LockAll took them.
+// Holds are the holds of several keys, as returned by LockAll.
 type Holds []*Hold
 
-// Unlock unlocks all of them, the last one first, and joins their errors. Redis hears of them together where it can.
+// Unlock unlocks all holds, the last one first, and joins their errors: see Hold.Unlock. Locks that LockAll can take together
+// are released together, in one round trip.
 func (hs Holds) Unlock() error {
 	unlocks := make([]unlocking, 0, len(hs))
 	for _, h := range slices.Backward(hs) {
@@ -26,7 +27,8 @@ func (hs Holds) Unlock() error {
 	return errors.Join(errs...)
 }
 
-// release releases the lock of the first of unlocks, and with it those of others that are of the same Locks.
+// release releases the lock of the first unlock. Locks of the other unlocks that belong to the same Locks are released together
+// with it.
 func release(unlocks []unlocking) {
 	first := unlocks[0].hold.lock
 	many, _ := first.manyLocks()

@@ -9,15 +9,15 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// A ScanOption says how Inspector.All and other methods scan.
+// A ScanOption configures how Inspector.All and other methods scan the servers.
 type ScanOption func(*inspect.Scan) error
 
-// defaultShare is WithShare's default.
+// defaultShare is the default of WithShare.
 const defaultShare = 0.25
 
-// WithShare lets a scan have at most that share of each server's time, more than 0 and up to 1; 0.25 by default. After what took
-// a while the scan pauses for three times as long, or whatever it is. The time is measured here, from the question to
-// the answer: a server that has more to do is asked less often.
+// WithShare limits which part of each server's time a scan may take: more than 0 and at most 1, default 0.25. With 0.25 the
+// scan pauses after each command for three times as long as the command took. The time is measured here, from the command to
+// its answer, so a busy server gets fewer commands.
 func WithShare(share float64) ScanOption {
 	return func(s *inspect.Scan) error {
 		if !(share > 0 && share <= 1) {
@@ -28,39 +28,39 @@ func WithShare(share float64) ScanOption {
 	}
 }
 
-// A ScanProgress is how far a scan has come.
+// ScanProgress reports the progress of a scan.
 type ScanProgress struct {
-	Locks int     // how many were yielded
-	Part  float64 // how much of the servers' keys was looked at, from 0 to 1: an estimate
+	Locks int     // number of locks yielded so far
+	Part  float64 // estimated part of the servers' keys that was scanned, from 0 to 1
 }
 
-// WithScanProgress has told called after each of the scan's pages, between two statuses.
-func WithScanProgress(told func(ScanProgress)) ScanOption {
+// WithScanProgress calls report after each page of the scan, between two statuses.
+func WithScanProgress(report func(ScanProgress)) ScanOption {
 	return func(s *inspect.Scan) error {
-		if told == nil {
+		if report == nil {
 			return fmt.Errorf("%w: WithScanProgress(nil)", ErrInvalidOption)
 		}
-		s.Progress = func(p inspect.Progress) { told(ScanProgress(p)) }
+		s.Progress = func(p inspect.Progress) { report(ScanProgress(p)) }
 		return nil
 	}
 }
 
-// All yields the status of every key that is held or waited for, or that a place is kept for, in no order. Locks that
-// come or go meanwhile may be missing. A key that cannot be read comes with its error, and the scan goes on. An error
-// without a key ends it: the server cannot be reached, or refuses. So does the end of ctx.
+// All yields the status of every key that is held, waited for, or has a kept place, in no particular order. Locks that come
+// or go during the scan may be missing. If a key cannot be read, All yields its error with the key and continues. An error
+// without a key ends the scan: the server is unreachable or refuses, or ctx has ended.
 //
-// It scans the masters page by page while the caller consumes, and reads the statuses of a page in pipelines; each status is read
-// by one script, so that it is consistent. It stops where the caller does. No command holds up a server for long, unless very many
-// wait for one key (a page of SCAN takes 0.2 ms, a status 15 us), and the scan has at most a quarter of the server's time: see
+// All scans the masters page by page while the caller consumes, and stops when the caller does. It reads the statuses of a
+// page in pipelines. One script reads each status, so a status is consistent. Commands are short (a page of SCAN takes 0.2 ms,
+// a status 15 µs) unless very many calls wait for one key, and the scan takes at most a quarter of the server's time: see
 // WithShare.
 //
-// Memory is bounded, however many locks there are: some 10 MB, and what the names of all kept places need. A key comes once.
-// If there are more than 260,000 locks, one that changes hands meanwhile may come twice.
+// Memory is limited to about 10 MB and the names of all kept places, however many locks there are. Each key comes once. With
+// more than 260,000 locks, a lock that changes hands during the scan may come twice.
 func (i *Inspector) All(ctx context.Context, opts ...ScanOption) iter.Seq2[Status, error] {
 	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.made(ctx).All(ctx, how) })
 }
 
-// scanOf adds up options.
+// scanOf returns the scan that the options describe.
 func scanOf(opts []ScanOption) (inspect.Scan, error) {
 	how := inspect.Scan{Share: defaultShare}
 	for _, o := range opts {
@@ -75,7 +75,7 @@ func scanOf(opts []ScanOption) (inspect.Scan, error) {
 	return how, nil
 }
 
-// scanFor returns what a scan with these options has found.
+// scanFor runs a scan with these options and returns its result.
 func scanFor[T any](opts []ScanOption, scan func(inspect.Scan) (T, error)) (T, error) {
 	how, err := scanOf(opts)
 	var found T
@@ -88,7 +88,7 @@ func scanFor[T any](opts []ScanOption, scan func(inspect.Scan) (T, error)) (T, e
 	return found, nil
 }
 
-// scanned yields what a scan with these options does.
+// scanned yields the statuses of a scan with these options.
 func scanned(opts []ScanOption, scan func(inspect.Scan) iter.Seq2[*inspect.Status, error]) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		how, err := scanOf(opts)

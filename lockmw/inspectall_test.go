@@ -33,7 +33,7 @@ func TestAScanTakesItsOptions(t *testing.T) {
 		t.Errorf("it finds %d locks, and tells %+v", found, told)
 	}
 	for what, o := range map[string]lockmw.ScanOption{
-		"no share": lockmw.WithShare(0), "more than all": lockmw.WithShare(1.1), "nobody to tell": lockmw.WithScanProgress(nil), "nil": nil,
+		"no share": lockmw.WithShare(0), "more than all": lockmw.WithShare(1.1), "no function": lockmw.WithScanProgress(nil), "nil": nil,
 	} {
 		for s, err := range inspector.All(t.Context(), o) {
 			if s.Key != "" || !errors.Is(err, lockmw.ErrInvalidOption) {

@@ -11,16 +11,17 @@ import (
 	"github.com/lockmw/go/internal/keyed"
 )
 
-// An Inspector looks at the locks in Redis, and can take a lock away from its holder. It takes no lock itself,
-// and needs no Client and no Close. Safe for concurrent use.
+// An Inspector shows the holders and waiters of locks in Redis, and can release a lock by force. It takes no locks itself, and
+// needs neither a Client nor a Close. Package inspector makes a web page of it. Safe for concurrent use.
 type Inspector struct {
 	inspector *inspect.Inspector
 	rdb       redis.UniversalClient
 }
 
-// NewInspector returns an Inspector for the locks of Clients with the same prefix; of the options
-// only WithPrefix and WithQuarantine matter. It takes the redis clients that New takes. All, Kept and Prefixes need one that
-// shows the masters of a Cluster, and return errors.ErrUnsupported otherwise.
+// NewInspector returns an Inspector for the locks of Clients with the same prefix. Only the options WithPrefix and
+// WithQuarantine have an effect. It accepts the redis clients that New accepts, and returns the same errors. Methods that scan,
+// such as All, need access to the masters of a Cluster: with a wrapped Cluster client that hides them they return
+// errors.ErrUnsupported.
 func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, error) {
 	s, err := newClientSettings(opts)
 	if err != nil {
@@ -33,43 +34,43 @@ func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, 
 	return &Inspector{i, rdb}, nil
 }
 
-// A Status is what Redis holds for one key.
+// A Status is the state of one key in Redis.
 type Status struct {
 	Key     string
-	Mode    string   // of the holders: exclusive, fair, read, write or permit; "" if nobody holds it
-	Holders []Holder // one, or several readers or permits
-	// Waiters is who waits, in the order of the queue. First come the calls for the plain lock that wait behind the holder
-	// in its own process, if there are any: they have no ticket. The others are tickets, each of which may stand for
-	// several calls of its process. Processes tell the server within a second how many calls wait.
+	Mode    string   // mode of the holders: exclusive, fair, read, write or permit; "" without a holder
+	Holders []Holder // one, or several for read holds and permits
+	// Waiters is the queue, in its order. Calls for the plain lock that wait in the holder's own process come first, as one
+	// Waiter without a ticket. Each of the others is a ticket, which may stand for several calls of its process. Processes
+	// report the number of their waiting calls to the server within a second.
 	Waiters []Waiter
 
-	// Kept is the places that are kept for callers who are away (WithPlace), in their order. Until they come back, the
-	// lock passes over them. Get does not look for them: see All, Kept and KeptNames.
+	// Kept lists the places that WithPlace keeps between two calls, in their order. The lock passes over a kept place until
+	// the next call with its name. Get returns only the kept places that it is asked for: see All, Kept and KeptNames.
 	Kept []KeptPlace
 }
 
-// A KeptPlace is a place in the queue whose caller is away.
+// A KeptPlace is a place in the queue that is kept until the next call with its name.
 type KeptPlace struct {
-	Name  string        // WithPlace's
+	Name  string        // name of the place (WithPlace)
 	Since time.Time     // when its first call was queued, by the server's clock; later if that clock was behind
-	TTL   time.Duration // how long it is kept from now on
+	TTL   time.Duration // how much longer it is kept
 }
 
-// A Waiter is a ticket in the queue, or the calls that wait behind the holder in its own process.
+// A Waiter is a ticket in the queue, or the calls that wait in the holder's own process.
 type Waiter struct {
-	Ticket  string // "" if they wait in the holder's process
-	Process string
-	Mode    string
-	Calls   int    // how many calls of its process wait there, at least 1
-	Label   string // WithLabel's, of the call that the ticket was made for
-	// Since is when it was queued, by the server's clock. Without a ticket it is when the first of the calls began to wait, and
-	// zero while that is less than one to two seconds ago.
+	Ticket  string // "" for calls in the holder's own process
+	Process string // host, process id and a random part
+	Mode    string // exclusive, fair, read, write or permit
+	Calls   int    // number of calls of the process that wait here, at least 1
+	Label   string // label of the call that the ticket was made for (WithLabel)
+	// Since is when the ticket was queued, by the server's clock. Without a ticket it is when the first of the calls began to
+	// wait. It is then zero for the first one to two seconds.
 	Since  time.Time
-	Seen   time.Time // when its process has last shown that it waits, by the server's clock; zero without a ticket
-	Weight int       // how many permits of a semaphore it wants; 0: it waits for a lock
+	Seen   time.Time // when the process last confirmed that it waits, by the server's clock; zero without a ticket
+	Weight int       // number of permits of a semaphore that the call needs; 0 for a lock
 }
 
-// Waiting returns how many calls wait, in all processes.
+// Waiting returns the number of calls that wait, in all processes.
 func (s Status) Waiting() int {
 	calls := 0
 	for _, w := range s.Waiters {
@@ -78,8 +79,8 @@ func (s Status) Waiting() int {
 	return calls
 }
 
-// Get returns the status of key, with those of its kept places that are named. It is empty if the key is neither held nor waited
-// for. An error is an *Error that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
+// Get returns the status of key. It includes the kept places whose names are given in kept. The status is empty if the key is
+// neither held nor waited for. An error is an *Error that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
 func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (Status, error) {
 	if err := keyed.Check(key); err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
@@ -91,9 +92,8 @@ func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (Status
 	return statusOf(s), nil
 }
 
-// Kept returns the places that are kept for key while their callers are away, in their order. It scans the server at All's
-// share of its time, which takes seconds with many keys, and takes All's options. An error is like Get's, or an *Error that wraps
-// ErrInvalidOption.
+// Kept returns the kept places of key (WithPlace), in their order. It scans the server, with the options and limits of All,
+// which takes seconds if there are many keys. An error is as for Get, or an *Error that wraps ErrInvalidOption.
 func (i *Inspector) Kept(ctx context.Context, key string, opts ...ScanOption) ([]KeptPlace, error) {
 	how, err := scanOf(opts)
 	if err == nil {
@@ -110,8 +110,8 @@ func (i *Inspector) Kept(ctx context.Context, key string, opts ...ScanOption) ([
 	return s.Kept, err
 }
 
-// KeptNames returns the names of all kept places, by key, for Get. One scan finds those of all keys, at All's share of each
-// server's time; it takes All's options. An error is an *Error that wraps ErrInvalidOption or ErrUnavailable.
+// KeptNames returns the names of all kept places by key, to pass to Get. One scan finds the places of all keys, with the
+// options and limits of All. An error is an *Error that wraps ErrInvalidOption or ErrUnavailable.
 func (i *Inspector) KeptNames(ctx context.Context, opts ...ScanOption) (map[string][]string, error) {
 	return scanFor(opts, func(how inspect.Scan) (map[string][]string, error) { return i.made(ctx).KeptNames(ctx, how) })
 }
@@ -129,22 +129,21 @@ func statusOf(s *inspect.Status) Status {
 	return status
 }
 
-// Prefixes returns the prefixes (WithPrefix) under which Clients have taken locks on this server, in alphabetic
-// order. An Inspector with another prefix than the locks sees none of them, and this says what to give to
-// NewInspector. A foreign key that ends in ":fence" counts, too. It scans the server at All's share of its time, and takes All's
-// options. An error is an *Error that wraps ErrInvalidOption or ErrUnavailable.
+// Prefixes returns the prefixes (WithPrefix) under which Clients have taken locks on this server, in alphabetical order. Use
+// it to find the prefix for NewInspector: an Inspector sees only locks with its own prefix. A foreign key that ends in ":fence"
+// is also taken for a prefix. Prefixes scans the server with the options and limits of All. An error is an *Error that wraps
+// ErrInvalidOption or ErrUnavailable.
 func (i *Inspector) Prefixes(ctx context.Context, opts ...ScanOption) ([]string, error) {
 	return scanFor(opts, func(how inspect.Scan) ([]string, error) { return i.made(ctx).Prefixes(ctx, how) })
 }
 
-// ForceUnlock takes key's lock away from h, as Get or All returned it, and grants it to the next waiter. The
-// hold ends as lost: at once if its process is subscribed, which it is from its first wait for another process
-// on, and else at the next renewal or at Unlock. The holder may work until then and longer: make sure that it
-// does not, or that its token is checked where it writes.
+// ForceUnlock takes the lock of key away from the holder h, as returned by Get or All, and grants it to the next waiter. The
+// hold ends as lost. Its process notices that immediately if it listens for messages, which it does once one of its calls has
+// waited for another process. Otherwise it notices at the next renewal or at Unlock. The holder may work until then, and
+// longer. Stop it first, or make sure that its token is checked where it writes.
 //
-// Redis knows the lease by the token of its first hold. If goroutines of that process have passed the lock on
-// since, the one that has it now loses it. No other lease is touched: if that one is over, the *Error wraps
-// ErrNotHeld.
+// Redis identifies the lease by the token of its first hold. If goroutines of the process have passed the lock on since then,
+// the current holder among them loses it. No other lease is touched: if this one has ended, the *Error wraps ErrNotHeld.
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h Holder) error {
 	err := keyed.Check(key)
 	if err == nil {

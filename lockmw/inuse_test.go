@@ -20,7 +20,7 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-// Work that goes on may refer to its hold in many ways.
+// Running work may refer to its hold in many ways.
 func TestAHoldInUseIsNotForgotten(t *testing.T) {
 	for name, use := range map[string]func(a *amnesia) (unlock func() error){
 		"the hold": func(a *amnesia) func() error {
@@ -149,7 +149,7 @@ func TestAHoldInUseIsNotForgotten(t *testing.T) {
 			return func() error {
 				err := l.Downgrade(a.Context(), nested)
 				if _, _, err := rwlock.New(a.other).TryRLock(a.Context(), "item:7"); !errors.Is(err, lockmw.ErrBusy) {
-					a.Errorf("a reader beside one that writes: %v", err)
+					a.Errorf("a reader next to a writer: %v", err)
 				}
 				return errors.Join(err, nested.Unlock(), hold.Unlock())
 			}
@@ -284,7 +284,7 @@ func fromAfar(hold *lockmw.Hold) func() error {
 	}
 }
 
-// below returns the channel of a context that derives from ctx. Nothing else refers to that, and nobody cancels it.
+// below returns the channel of a context that derives from ctx. That context has no other reference and is never cancelled.
 func below(ctx context.Context) <-chan struct{} {
 	derive := context.WithCancel
 	ctx, _ = derive(ctx)

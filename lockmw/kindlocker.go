@@ -12,22 +12,23 @@ import (
 	"github.com/lockmw/go/internal/loglimit"
 )
 
-// A kindLocker is a Locker of one kind. It has what all kinds share: re-entry, holds and their contexts, options, observers,
-// failing open. The other packages of this module make theirs with internal/kinds. Safe for concurrent use.
+// A kindLocker is a Locker of one kind. It implements everything that all kinds share: re-entry, holds and their contexts,
+// options, observers, failing open. The other packages of this module make their Lockers with internal/kinds. Safe for
+// concurrent use.
 type kindLocker struct {
 	locks         core.Locks
 	kind          core.Kind
 	base          Policy
 	unlockTimeout time.Duration
-	logger        *slog.Logger    // WithLogger's; nil: the default one
-	lines         *loglimit.Limit // of each kind one in a while
+	logger        *slog.Logger    // of WithLogger; nil for the default one
+	lines         *loglimit.Limit // limits repeated log lines
 	names         *keyed.Kinds
 }
 
 var _ Locker = (*kindLocker)(nil)
 
-// overLocks returns a Locker over an implementation of locks. The options are the defaults of its locks; of those that are
-// not an Option only WithLogger and WithUnlockTimeout matter.
+// overLocks returns a Locker over an implementation of locks. The options are the defaults of its locks. Of the options for
+// Clients only WithLogger and WithUnlockTimeout have an effect.
 func overLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*kindLocker, error) {
 	s, err := newSettings(opts)
 	if err != nil {
@@ -86,7 +87,7 @@ func (l *kindLocker) nameOf(key string, p *Policy) string {
 	}
 	name, first := l.names.Name(key)
 	if first {
-		l.Logger().Warn(fmt.Sprintf("lockmw: keys of more than %d kinds: spans and metrics call the others %q; the kind stands before the first colon of a key and has no ID, or WithName says the name", keyed.MaxKinds, name))
+		l.Logger().Warn(fmt.Sprintf("lockmw: keys have more than %d kinds; spans and metrics show further kinds as %q: put no ID before the first colon of a key, or set WithName", keyed.MaxKinds, name))
 	}
 	return name
 }

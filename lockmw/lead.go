@@ -11,33 +11,34 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// Lead elects a leader among all who call it with the same key, and calls run in the one that is elected. It is for
-// work that one of several replicas does for as long as it lives: a consumer, a scheduler, a reconciler.
+// Lead elects a leader among all callers with the same key, and calls run in the elected one. It is for work that one of
+// several replicas does for as long as it lives: a consumer, a scheduler, a reconciler.
 //
 //	err := lockmw.Lead(ctx, locks, "lead:billing", func(ctx context.Context) error {
 //		return consume(ctx) // until ctx ends
 //	})
 //
-// The leader holds the lock of key. Its run gets a context that ends when the lock is lost, when ctx ends, and at
-// Client.Shutdown. At any time one leader's context at most is alive, as far as the lock promises it: work that must
-// not be done twice checks the fencing token (Hold.Token, by FromContext). A run that ignores the end of its context
-// goes on beside the next leader.
+// The leader holds the lock of key. run gets a context that ends when the lock is lost, when ctx ends, and at
+// Client.Shutdown. At most one leader's context is alive at a time, as far as the lock guarantees that. Work that must not
+// be done twice checks the fencing token (Hold.Token of FromContext). A run that ignores the end of its context overlaps
+// with the next leader.
 //
-// The lock is released when run has returned: the next leader follows at once after that, and after a crash within
-// the lease, which is 10 s by default. If run returns while it leads, Lead ends with its result. After a loss Lead
-// drops what run returned, and competes again. It does so too when Redis is unavailable, but not for what does not pass by
-// waiting, such as NOPERM or a closed redis client: then it returns an *Error that wraps ErrUnavailable. The pauses before it
-// competes again grow from 100 ms to 5 s. A panic in run continues after the release.
+// The lock is released when run has returned, and the next leader follows immediately. After a crash it follows within the
+// lease, which is 10 s by default. If run returns while it leads, Lead returns its result. If the lock is lost, Lead discards
+// the result of run and rejoins the election. It also rejoins while Redis is unavailable, after pauses that grow from 100 ms
+// to 5 s. A failure that waiting does not cure, such as NOPERM or a closed redis client, ends Lead with an *Error that wraps
+// ErrUnavailable. A panic in run continues after the release.
 //
-// Lead waits for as long as ctx lives. It returns an *Error that wraps ErrClosed when the Client is shut down or
-// closed, and also what run returned if that is an error. If ctx ends, Lead returns what run returned, or an *Error
-// that wraps the context's error if it did not lead. It returns ErrInvalidOption for WithWait, WithMinHold,
-// WithFixedLease and WithFailOpen: a leader waits, hands over at once, renews its lease, and is never two. Where these
-// are defaults of l they have no effect on Lead. WithMaxHold ends a leader's term: it competes again.
+// Lead waits until ctx ends. It then returns the result of run, or an *Error that wraps the context's error if it did not
+// lead. When the Client is shut down or closed, it returns an *Error that wraps ErrClosed and the error of run, if any.
 //
-// It also returns ErrInvalidOption if several could lead: for a Locker that reads, for a semaphore, also one with a single
-// permit, as each process says how many there are, and for a ctx that holds the key. The Lock of a LockerFunc has to
-// exclude other callers itself: Lead cannot check that.
+// Lead returns ErrInvalidOption for WithWait, WithMinHold, WithFixedLease and WithFailOpen: a leader waits, hands over
+// immediately, renews its lease, and is never one of two. If these are defaults of l, Lead ignores them. WithMaxHold ends a
+// leader's term, and Lead rejoins the election.
+//
+// It also returns ErrInvalidOption if there could be several leaders: for a Locker of read locks, for a semaphore, and for a
+// ctx that holds the key. A semaphore with a single permit is no exception, because another process may allow more. Lead
+// cannot check a LockerFunc: its Lock must exclude other callers itself.
 func Lead(ctx context.Context, l Locker, key string, run func(context.Context) error, opts ...Option) error {
 	if option.IsNil(l) || run == nil {
 		return &Error{Op: "lead", Key: key, Err: errNilArgument}
@@ -56,7 +57,7 @@ func Lead(ctx context.Context, l Locker, key string, run func(context.Context) e
 	}
 }
 
-// checkLead refuses what a leader cannot have.
+// checkLead refuses options that a leader cannot have.
 func checkLead(opts []Option) error {
 	p, err := NewPolicy(opts...)
 	given := decidedBy(opts)
@@ -66,7 +67,7 @@ func checkLead(opts []Option) error {
 	case given&(1<<optWait) != 0:
 		return fmt.Errorf("%w: WithWait: Lead waits for as long as its context lives", ErrInvalidOption)
 	case p.MinHold > 0:
-		return fmt.Errorf("%w: WithMinHold: a leader hands over at once", ErrInvalidOption)
+		return fmt.Errorf("%w: WithMinHold: a leader hands over immediately", ErrInvalidOption)
 	case p.Fixed:
 		return fmt.Errorf("%w: WithFixedLease: a leader's lease is renewed", ErrInvalidOption)
 	case p.FailOpen:
@@ -84,7 +85,7 @@ type election struct {
 	backoff
 }
 
-// term waits until it leads, and calls run. It returns the result of Lead, or that it may compete again.
+// term waits until it leads, and calls run. It returns the result of Lead, and whether Lead may rejoin the election.
 func (e *election) term(ctx context.Context) (again bool, err error) {
 	held, hold, err := e.locker.Lock(ctx, e.key, e.opts...)
 	if err != nil {
@@ -109,7 +110,7 @@ func (e *election) term(ctx context.Context) (again bool, err error) {
 	return false, e.run(held)
 }
 
-// A backoff is the pauses before further tries, each twice as long as the one before.
+// A backoff pauses between tries, each time twice as long as before.
 type backoff struct{ pause time.Duration }
 
 const (
@@ -117,7 +118,7 @@ const (
 	maxPause = 5 * time.Second
 )
 
-// rest waits before the next try, or until ctx ends, and no longer than most.
+// rest pauses before the next try, for at most most, or until ctx ends.
 func (b *backoff) rest(ctx context.Context, most time.Duration) {
 	b.pause = min(max(2*b.pause, minPause), maxPause)
 	timer := time.NewTimer(min(b.pause/2+rand.N(b.pause/2), most))

@@ -21,7 +21,7 @@ import (
 
 const leadKey = "lead:billing"
 
-// untilEnd is a run that goes on until its context ends.
+// untilEnd is a run that lasts until its context ends.
 func untilEnd(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -59,7 +59,7 @@ func TestLeadersFollowOneAnotherAtOnce(t *testing.T) {
 					mu.Lock()
 					leading++
 					if leading > 1 {
-						t.Error("two lead at once")
+						t.Error("two lead at the same time")
 					}
 					starts, tokens = append(starts, time.Since(begun)), append(tokens, hold.Token())
 					mu.Unlock()
@@ -265,7 +265,7 @@ func TestLeadTriesAgainWhileRedisIsAway(t *testing.T) {
 			if n := len(tries); n <= 9 || n > 10 && n <= 12 {
 				err := lockmw.ErrUnavailable
 				if n == 3 {
-					err = lockmw.ErrBusy // of a Locker that does not wait for ever
+					err = lockmw.ErrBusy // from a Locker that does not wait forever
 				}
 				return ctx, nil, &lockmw.Error{Op: "lead", Key: key, Err: err}
 			}

@@ -11,12 +11,13 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// LockAll takes the locks of all keys or of none. Keys that are free are taken at once, in one round trip, where that is
-// possible: see docs/locks.md. Else they are taken one after the other, sorted and without
-// duplicates, so that callers with overlapping keys do not wait for each other in a circle. The context
-// carries all holds, and ends when any of them is lost. WithWait limits the wait for all of them together if
-// it is given here; the Locker's own default is for each. Without keys LockAll returns ctx and no holds. If
-// one lock cannot be taken, LockAll unlocks the others and returns an *Error.
+// LockAll takes the locks of all keys, or none of them. If all keys are free, it takes them together in one round trip where that
+// is possible: see docs/locks.md. Otherwise it takes them one after the other, sorted and without duplicates, so that callers
+// with overlapping keys cannot deadlock. Holds are in the order of their keys.
+//
+// The returned context carries all holds, and ends when any of them is lost. A WithWait in opts limits the wait for all keys
+// together; a default of l applies to each key. If a lock cannot be taken, LockAll unlocks the others and returns an *Error.
+// Without keys it returns ctx and no holds.
 func LockAll(ctx context.Context, l Locker, keys []string, opts ...Option) (context.Context, Holds, error) {
 	policy, err := NewPolicy(opts...)
 	switch {
@@ -54,7 +55,7 @@ func LockAll(ctx context.Context, l Locker, keys []string, opts ...Option) (cont
 type allCall struct {
 	locker Locker
 	opts   []Option
-	wait   time.Duration // for all of them; 0: each has its own
+	wait   time.Duration // for all keys; 0 if each key has a wait of its own
 	start  time.Time
 	ctx    context.Context // carries the holds
 	holds  Holds           // so far
@@ -62,7 +63,7 @@ type allCall struct {
 
 func (c *allCall) take(keys []string) (err error) {
 	if k := kindLockerOf(c.locker); k != nil {
-		if keys, err = c.takeInTrips(k, keys); err != nil {
+		if keys, err = c.takeTogether(k, keys); err != nil {
 			return err
 		}
 	}
@@ -76,7 +77,7 @@ func (c *allCall) takeEach(keys []string) error {
 		if c.wait > 0 && len(c.holds) > 0 {
 			opts = slices.Concat(opts, []Option{WithWait(c.waitLeft())})
 		}
-		if err := c.took(c.locker.Lock(c.ctx, key, opts...)); err != nil {
+		if err := c.add(c.locker.Lock(c.ctx, key, opts...)); err != nil {
 			return err
 		}
 	}
@@ -86,8 +87,8 @@ func (c *allCall) takeEach(keys []string) error {
 // waitLeft returns what is left of the wait for all.
 func (c *allCall) waitLeft() time.Duration { return max(0, c.wait-time.Since(c.start)) }
 
-// took adds a hold to the others.
-func (c *allCall) took(ctx context.Context, h *Hold, err error) error {
+// add adds the result of a Lock to the holds.
+func (c *allCall) add(ctx context.Context, h *Hold, err error) error {
 	if err == nil {
 		c.ctx, c.holds = ctx, append(c.holds, h)
 	}

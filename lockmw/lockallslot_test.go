@@ -30,7 +30,7 @@ func inOneSlot(c *redistest.Cluster, n int) []string {
 	return keys
 }
 
-// Until their slot has moved, the nodes have some of the keys each. Nothing is taken in part, and nobody gets in beside a holder.
+// While their slot moves, each node has some of the keys. LockAll never takes a part of them, and no key gets a second holder.
 func TestLockAllWaitsForASlotThatMoves(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()

@@ -2,22 +2,22 @@ package lockmw
 
 import "context"
 
-// A Locker takes locks. It never gets a second method: what is new arrives as an Option, a Hold
-// method or a further interface. LockerFunc makes a fake; NewHold serves other backends.
+// A Locker takes locks. It will never get a second method: new features are added as an Option, a method of Hold or a further
+// interface. LockerFunc makes a fake of a function, and NewHold helps to write other backends.
 type Locker interface {
-	// Lock waits for key's lock until ctx ends, unless WithWait says otherwise. The context it
-	// returns carries the hold (a nested Lock with it re-enters) and ends, with a cause, at loss or
-	// Unlock. On failure it returns ctx itself, a nil Hold and an *Error.
+	// Lock waits for key's lock until ctx ends, unless WithWait limits the wait. The returned context carries the hold, so that
+	// a nested Lock with it re-enters. It ends, with a cause, when the lock is lost or unlocked. On failure Lock returns ctx
+	// itself, a nil Hold and an *Error.
 	Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error)
 }
 
-// An RWLocker has the shape of sync.RWMutex: Lock writes, and Lock of RLocker's Locker reads.
+// An RWLocker has the shape of sync.RWMutex: its Lock takes the lock for writing, and RLocker returns a Locker for reading.
 type RWLocker interface {
 	Locker
 	RLocker() Locker
 }
 
-// A LockerFunc is a Locker made of a function: a fake for tests, or another backend.
+// A LockerFunc makes a Locker of a function: a fake for tests, or another backend.
 type LockerFunc func(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error)
 
 // Lock calls f.

@@ -11,25 +11,25 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Nested calls (rule 15 of docs/protocol.md): what becomes of their options. A maximum and a minimum hold are
-// honoured. The lease is that of the outer hold, and a call that wants another one is refused. Options for the
-// way to a lock (WithWait, WithMaxWaiters, WithPlace, WithFailOpen, WithName, WithObserver, WithStacks) have no effect,
-// because a nested call has the lock at once and is not observed.
+// The options of nested calls (rule 15 of docs/protocol.md): A maximum and a minimum hold are honoured. The lease is shared with
+// the outer hold, and a call with another lease is refused. Options for acquiring a lock (WithWait, WithMaxWaiters, WithPlace,
+// WithFailOpen, WithName, WithObserver, WithStacks) have no effect, because a nested call gets the lock immediately and is not
+// observed.
 
-// A holdLimit is the maximum hold of a nested call. It ends the nested hold, and not the lock.
+// A holdLimit is the maximum hold of a nested call. It ends the nested hold, but not the lock.
 type holdLimit struct {
 	at    clock.Instant
 	timer *clock.Timer // ends the context
 }
 
-var errNestedLimit = fmt.Errorf("%w: the maximum hold of the nested call is over", ErrLost)
+var errNestedLimit = fmt.Errorf("%w: the maximum hold of the nested call was reached", ErrLost)
 
-// limitTo gives a new nested hold a maximum of its own, unless the lock ends sooner by its own.
+// limitTo gives a new nested hold a maximum of its own, unless the lock has a shorter one.
 func (h *Hold) limitTo(most time.Duration) {
 	if lock := h.lock.req.MaxHold; most == 0 || lock > 0 && lock <= most {
 		return
 	}
-	limited := weak.Make(h) // a timer must not keep a hold that is forgotten
+	limited := weak.Make(h) // the timer must not keep a forgotten hold alive
 	h.limit = &holdLimit{
 		at: clock.Now().Add(most),
 		timer: clock.AfterFunc(most, func() {
@@ -40,7 +40,7 @@ func (h *Hold) limitTo(most time.Duration) {
 	}
 }
 
-// check returns why h is lost, nil if it is not.
+// check returns why h is lost, or nil if it is not.
 func (h *Hold) check() error {
 	if err := h.lock.check(); err != nil {
 		return err
@@ -57,8 +57,8 @@ func (h *Hold) checkLimit() error {
 	return errNestedLimit
 }
 
-// reenter takes one more hold of a lock that the context of outer holds h carries; nil if it carries none for
-// key. Of the options p, which opts have added up to, the call gets what a nested hold can have.
+// reenter takes a nested hold if ctx carries a hold of key, and returns nil if it does not. h is the innermost hold of ctx. p is
+// the sum of opts; the nested hold gets those that apply to it.
 func (l *kindLocker) reenter(ctx context.Context, h *Hold, key string, p *Policy, opts []Option) (*Hold, error) {
 	for ; h != nil; h = h.outerIn(ctx) {
 		if !h.lock.isOf(l.locks) || h.lock.req.Key != key {
@@ -85,24 +85,24 @@ func (l *kindLocker) reenter(ctx context.Context, h *Hold, key string, p *Policy
 	return nil, nil
 }
 
-// contradiction returns an error if a nested call cannot have what its own options demand.
+// contradiction returns an error if an option of a nested call cannot be honoured.
 func (l *heldLock) contradiction(p *Policy, given uint32) error {
 	switch {
 	case p.once():
-		return fmt.Errorf("%w: Once with a context that holds the lock of the job: its ticks do not overlap", ErrInvalidOption)
+		return fmt.Errorf("%w: Once with a context that already holds the job's lock: ticks of a job do not overlap", ErrInvalidOption)
 	case p.leads:
 		return errNestedLead
 	case given&(1<<optLease) != 0 && (p.Lease != l.req.Lease || p.Fixed != l.req.Fixed):
 		return fmt.Errorf("%w: this call is nested in a hold with %s, and shares its lease", ErrInvalidOption, leaseOption(l.req.Lease, l.req.Fixed))
 	case given&(1<<optMinHold) != 0 && p.MinHold > 0 && l.req.Mode == core.Read && l.req.MinHold == 0:
-		return fmt.Errorf("%w: WithMinHold of a call that is nested in a read hold without it", ErrInvalidOption)
+		return fmt.Errorf("%w: WithMinHold: this call is nested in a read hold without it", ErrInvalidOption)
 	case given&(1<<optMinHold) != 0:
 		return l.locker.checkTimes(0, p.MinHold)
 	}
 	return nil
 }
 
-// leaseOption is the option that makes a lease.
+// leaseOption returns the option for a lease, as error texts show it.
 func leaseOption(lease time.Duration, fixed bool) string {
 	if fixed {
 		return fmt.Sprintf("WithFixedLease(%v)", lease)
@@ -110,7 +110,7 @@ func leaseOption(lease time.Duration, fixed bool) string {
 	return fmt.Sprintf("WithLease(%v)", lease)
 }
 
-// decidedBy returns the bits of what a call's options decide, without defaults.
+// decidedBy returns the bits of the options that a call sets itself, without those of WithDefaults.
 func decidedBy(opts []Option) (given uint32) {
 	for i := range opts {
 		switch o := &opts[i]; o.kind {

@@ -8,47 +8,47 @@ import (
 	"time"
 )
 
-// A watch calls the observers of one attempt.
-type watch struct {
+// An observation calls the observers of one attempt and its hold.
+type observation struct {
 	attempt   Attempt
 	observers []*Observer
-	ctx       context.Context // Start's, then Acquired's
+	ctx       context.Context // returned by Start, then by Acquired
 	since     time.Time       // when the lock was acquired
 	logger    *slog.Logger
 }
 
-// newWatch returns a watch that has not started.
-func newWatch(a Attempt, logger *slog.Logger) *watch {
-	return &watch{attempt: a, observers: a.Policy.Observers, logger: logger}
+// newObservation returns an observation that has not started.
+func newObservation(a Attempt, logger *slog.Logger) *observation {
+	return &observation{attempt: a, observers: a.Policy.Observers, logger: logger}
 }
 
-// start starts observing an attempt with ctx. An observer that panics in Start sees no more of the attempt: its
-// later callbacks would find the context of another one.
-func (w *watch) start(ctx context.Context) {
-	w.ctx = ctx
-	for _, o := range w.attempt.Policy.Observers {
+// start calls the observers' Start. An observer that panics there gets no more callbacks of the attempt, because they would find
+// the context of another attempt.
+func (obs *observation) start(ctx context.Context) {
+	obs.ctx = ctx
+	for _, o := range obs.attempt.Policy.Observers {
 		if o.Start == nil {
 			continue
 		}
-		started := w.guard(o, func(o *Observer) { w.ctx = orElse(o.Start(w.ctx, w.attempt), w.ctx) })
+		started := obs.guard(o, func(o *Observer) { obs.ctx = orElse(o.Start(obs.ctx, obs.attempt), obs.ctx) })
 		if !started {
-			w.observers = slices.DeleteFunc(slices.Clone(w.observers), func(other *Observer) bool { return other == o })
+			obs.observers = slices.DeleteFunc(slices.Clone(obs.observers), func(other *Observer) bool { return other == o })
 		}
 	}
 }
 
-// each calls f for every observer. A panic is logged and does not harm the lock.
-func (w *watch) each(f func(*Observer)) {
-	for _, o := range w.observers {
-		w.guard(o, f)
+// each calls f for every observer. It logs a panic and continues.
+func (obs *observation) each(f func(*Observer)) {
+	for _, o := range obs.observers {
+		obs.guard(o, f)
 	}
 }
 
 // guard calls f, and reports whether f returned without a panic.
-func (w *watch) guard(o *Observer, f func(*Observer)) (returned bool) {
+func (obs *observation) guard(o *Observer, f func(*Observer)) (returned bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			w.logger.Error("lockmw: an observer panicked", "panic", v, "stack", string(debug.Stack()))
+			obs.logger.Error("lockmw: an observer panicked", "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
 	f(o)
@@ -62,81 +62,81 @@ func orElse(ctx, otherwise context.Context) context.Context {
 	return ctx
 }
 
-func (w *watch) traceParent() (trace string) {
-	w.each(func(o *Observer) {
+func (obs *observation) traceParent() (trace string) {
+	obs.each(func(o *Observer) {
 		if o.TraceParent != nil && trace == "" {
-			trace = o.TraceParent(w.ctx)
+			trace = o.TraceParent(obs.ctx)
 		}
 	})
 	return trace
 }
 
-func (w *watch) contended(c Contention) {
-	w.each(func(o *Observer) {
+func (obs *observation) contended(c Contention) {
+	obs.each(func(o *Observer) {
 		if o.Contended != nil {
-			o.Contended(w.ctx, w.attempt, c)
+			o.Contended(obs.ctx, obs.attempt, c)
 		}
 	})
 }
 
-// wantsMoves reports whether an observer wants to know how a call moves up in the queue.
-func (w *watch) wantsMoves() bool {
-	return slices.ContainsFunc(w.observers, func(o *Observer) bool { return o.Waiting != nil })
+// wantsMoves reports whether an observer has a Waiting callback.
+func (obs *observation) wantsMoves() bool {
+	return slices.ContainsFunc(obs.observers, func(o *Observer) bool { return o.Waiting != nil })
 }
 
-func (w *watch) waiting(c Contention) {
-	w.each(func(o *Observer) {
+func (obs *observation) waiting(c Contention) {
+	obs.each(func(o *Observer) {
 		if o.Waiting != nil {
-			o.Waiting(w.ctx, w.attempt, c)
+			o.Waiting(obs.ctx, obs.attempt, c)
 		}
 	})
 }
 
-func (w *watch) acquired(g Acquisition) {
-	w.each(func(o *Observer) {
+func (obs *observation) acquired(g Acquisition) {
+	obs.each(func(o *Observer) {
 		if o.Acquired != nil {
-			w.ctx = orElse(o.Acquired(w.ctx, w.attempt, g), w.ctx)
+			obs.ctx = orElse(o.Acquired(obs.ctx, obs.attempt, g), obs.ctx)
 		}
 	})
 }
 
-func (w *watch) failed(err error) {
-	w.each(func(o *Observer) {
+func (obs *observation) failed(err error) {
+	obs.each(func(o *Observer) {
 		if o.Failed != nil {
-			o.Failed(w.ctx, w.attempt, err)
+			o.Failed(obs.ctx, obs.attempt, err)
 		}
 	})
 }
 
-func (w *watch) renewed(err error) {
-	w.each(func(o *Observer) {
+func (obs *observation) renewed(err error) {
+	obs.each(func(o *Observer) {
 		if o.Renewed != nil {
-			o.Renewed(w.ctx, w.attempt, w.wrap("renew", err))
+			o.Renewed(obs.ctx, obs.attempt, obs.wrap("renew", err))
 		}
 	})
 }
 
-func (w *watch) lost(err error) {
-	w.each(func(o *Observer) {
+func (obs *observation) lost(err error) {
+	obs.each(func(o *Observer) {
 		if o.Lost != nil {
-			o.Lost(w.ctx, w.attempt, w.wrap("hold", err))
+			o.Lost(obs.ctx, obs.attempt, obs.wrap("hold", err))
 		}
 	})
 }
 
-// wrap makes err an *Error: observers get no other errors.
-func (w *watch) wrap(op string, err error) error {
+// wrap makes err an *Error, because observers get no other errors.
+func (obs *observation) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Key: w.attempt.Key, Label: w.attempt.Policy.Label, Err: err}
+	return &Error{Op: op, Key: obs.attempt.Key, Label: obs.attempt.Policy.Label, Err: err}
 }
 
-func (w *watch) released(r Release) {
-	r.Err = w.wrap("unlock", r.Err)
-	w.each(func(o *Observer) {
+func (obs *observation) released(r Release) {
+	r.Err = obs.wrap("unlock", r.Err)
+	obs.each(func(o *Observer) {
 		if o.Released != nil {
-			o.Released(w.ctx, w.attempt, r)
+			o.Released(obs.ctx, obs.attempt, r)
 		}
 	})
 }

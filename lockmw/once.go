@@ -11,43 +11,47 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// Once runs a job in one of all the replicas that call it for the same key and tick. It is for jobs that each replica
-// starts by its own clock, such as cron's.
+// Once runs a job in one of all replicas that call it for the same key and tick. It is for jobs that each replica starts by
+// its own clock, such as cron jobs: see docs/scheduled.md.
 //
 //	ran, err := lockmw.Once(ctx, locks, "report:hourly", lockmw.Every(time.Hour), makeReport)
 //
-// It reports whether run was called here. false without an error says that another replica has run the tick, which is
-// known by a mark that it has left: not by a lock that is busy. err is what run returned, or why there is no certainty.
+// ran reports whether run was called here. false without an error means that another replica has run the tick: Once has seen
+// the record of a completed run, not just a busy lock. err is the result of run, or the reason why the outcome is uncertain.
 //
-// One replica has the lock of the job while it runs; a tick that is due meanwhile waits. When run has returned, whatever
-// it returned, the tick is marked, and the lock is released after that. So no tick is run twice, with one exception: if
-// a replica dies in its run, or loses the lock, one of those that still wait runs the tick once more. A tick that was
-// begun twice so is not begun again: ErrUnfinished. The context of run ends when the lock is lost, and with ctx; it
-// does not end at Client.Shutdown, which waits for run. The tick is also marked if run returns early because ctx has ended,
-// and before a panic goes on. Work that must not be done twice, whatever happens, checks the fencing token (Hold.Token,
-// by FromContext).
+// A replica holds the lock of the job while run runs. A tick that is due meanwhile waits. When run has returned, with or
+// without an error, the tick is recorded as completed, and then the lock is released. That is also done if run returns early
+// because ctx has ended, and before a panic continues.
 //
-// Once waits for a busy lock, and for a Redis that is unavailable, until the tick is tick.Within ago, by the clock of
-// this process: then it returns ErrBusy or ErrUnavailable. It does not wait for what waiting does not change, such as NOPERM or a
-// redis client that is closed. The tick may have been run nevertheless. Once does not make
-// up for ticks that were missed. The clock of the Redis server decides whether the tick is near enough; if not, the
-// error wraps ErrClockOff and a *ClockError that names the difference, and nothing runs.
+// So no tick is run twice, with one exception: if a replica crashes in its run, or loses the lock, another replica that still
+// waits runs the tick once more. If that run does not finish either, the tick is not started again: ErrUnfinished. Work that
+// must never be done twice checks the fencing token (Hold.Token of FromContext).
 //
-// The lease is 10 s by default, and half of tick.Within if that is less, but at least 1 s. After a crash another replica
-// runs the tick within the lease. If the replica died so late that the lease ends after the tick is Within ago, none does.
+// The context of run ends when the lock is lost, and with ctx. It does not end at Client.Shutdown, which waits for run.
 //
-// An error is an *Error, but for what run returned. If the lock is lost while run runs, it wraps ErrLost, and also what
-// run returned. If the run has ended and cannot be marked, it wraps ErrUnavailable or ErrWrongType; the lock then stays
-// taken until the tick is Within ago, so that nobody runs it again, unless Redis does not answer for so long that the
-// lease ends. Once returns ErrInvalidOption for WithWait, WithMinHold, WithMaxHold, WithFixedLease, WithFailOpen and
-// WithPlace (as defaults of l they have no effect), for a Locker that reads, for a semaphore, and for a ctx that holds the
-// key. It returns errors.ErrUnsupported for a Locker that is not made of a Client or a Local, or does not pass the options
-// on to it.
+// Once waits for a busy lock, and while Redis is unavailable, until tick.Within after the tick, by the clock of this process.
+// Then it returns ErrBusy or ErrUnavailable, although another replica may have run the tick. It returns immediately if
+// waiting does not help, as with NOPERM or a closed redis client. A missed tick is never run later. The clock of the Redis
+// server decides whether the tick is near enough. If it is not, nothing runs, and the error wraps ErrClockOff and a
+// *ClockError with the difference.
 //
-// What Redis knows of ticks gets lost with its data, and is wrong if its clock is stepped: then a tick may be run twice. With
-// WithReplicas the mark has to be acknowledged by replicas: until then Once writes it again, and it returns ErrUnavailable if
-// they have not by the time the tick is Within ago. WithQuarantine has to be longer than twice tick.Within, or Once returns
-// ErrInvalidOption.
+// The default lease is 10 s, or half of tick.Within if that is less, but at least 1 s. After a crash another replica runs the
+// tick within the lease. No replica does if the crash was so late that the lease expires more than tick.Within after the tick.
+//
+// Errors other than those of run are *Error:
+//   - If the lock is lost during run, the error wraps ErrLost and the error of run.
+//   - If run has ended but its completion cannot be recorded, the error wraps ErrUnavailable or ErrWrongType. The lock stays
+//     taken until tick.Within after the tick, so that no other replica runs it, unless Redis does not answer for so long that
+//     the lease expires.
+//   - Once returns ErrInvalidOption for WithWait, WithMinHold, WithMaxHold, WithFixedLease, WithFailOpen and WithPlace, which
+//     have no effect as defaults of l. It also does for a Locker of read locks, for a semaphore, and for a ctx that holds the
+//     key.
+//   - Once returns errors.ErrUnsupported for a Locker that is not made of a Client or a Local, or does not pass the options on
+//     to it.
+//
+// If Redis loses its data, or its clock is stepped, a tick may be run twice. With WithReplicas a tick is completed only when
+// replicas acknowledge its record. Once retries that, and returns ErrUnavailable if they have not acknowledged it by
+// tick.Within after the tick. WithQuarantine must be longer than twice tick.Within; otherwise Once returns ErrInvalidOption.
 func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context.Context) error, opts ...Option) (ran bool, err error) {
 	if option.IsNil(l) || run == nil {
 		return false, onceError(key, errNilArgument)
@@ -61,7 +65,7 @@ func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context
 	}
 	lease := max(min(10*time.Second, t.Within/2), time.Second)
 	now := time.Now()
-	o := occasion{
+	o := onceCall{
 		locker: l, key: key, tick: t, run: run,
 		opts:   slices.Concat([]Option{WithDefaults(WithLease(lease))}, opts, []Option{{kind: optOnce, duration: t.Within}}),
 		called: now, ends: now.Add(min(max(t.At.Add(t.Within).Sub(now), 0), 2*t.Within)),
@@ -82,7 +86,7 @@ func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context
 	}
 }
 
-// heardNothing reports whether a try has ended before it could know whether the lock is busy: its time was too short.
+// heardNothing reports whether a try ended before it had an answer from the server.
 func heardNothing(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && errors.Is(err, ErrBusy) && len(e.Holders) == 0
@@ -90,7 +94,7 @@ func heardNothing(err error) bool {
 
 func onceError(key string, err error) error { return &Error{Op: "once", Key: key, Err: err} }
 
-// checkOnce refuses what a job cannot have.
+// checkOnce refuses options that a job cannot have.
 func checkOnce(opts []Option) error {
 	p, err := NewPolicy(opts...)
 	given := decidedBy(opts)
@@ -98,9 +102,9 @@ func checkOnce(opts []Option) error {
 	case err != nil:
 		return err
 	case given&(1<<optWait) != 0:
-		return fmt.Errorf("%w: WithWait: Once waits until its tick is over", ErrInvalidOption)
+		return fmt.Errorf("%w: WithWait: Once waits until its tick is no longer due", ErrInvalidOption)
 	case p.MinHold > 0:
-		return fmt.Errorf("%w: WithMinHold: a mark says that a tick was run", ErrInvalidOption)
+		return fmt.Errorf("%w: WithMinHold: Once records which ticks were run", ErrInvalidOption)
 	case p.MaxHold > 0:
 		return fmt.Errorf("%w: WithMaxHold: another replica would run the tick again; give run's context a timeout", ErrInvalidOption)
 	case p.Fixed:
@@ -113,22 +117,22 @@ func checkOnce(opts []Option) error {
 	return nil
 }
 
-// An occasion is a call of Once.
-type occasion struct {
+// A onceCall is a call of Once.
+type onceCall struct {
 	locker      Locker
 	key         string
 	tick        core.Tick
 	run         func(context.Context) error
 	opts        []Option
 	called      time.Time
-	ends        time.Time // when it stops to wait
-	unavailable error     // why the last try failed, if Redis did not answer
+	ends        time.Time // when the call stops waiting
+	unavailable error     // the error of the last try during which Redis was unavailable
 	ran         bool
 	backoff
 }
 
-// try waits for the lock, and runs the tick if nobody has. It reports whether to try again.
-func (o *occasion) try(ctx context.Context) (again bool, err error) {
+// try waits for the lock, and runs the tick if no other replica has. It reports whether to try again.
+func (o *onceCall) try(ctx context.Context) (again bool, err error) {
 	held, hold, err := o.locker.Lock(ctx, o.key, append(slices.Clip(o.opts), WithWait(max(time.Until(o.ends), 0)))...)
 	if err != nil {
 		return mayPass(err) || errors.Is(err, ErrBusy), err
@@ -150,7 +154,7 @@ func (o *occasion) try(ctx context.Context) (again bool, err error) {
 	}
 	lost := hold.check()
 	if lost == nil {
-		lost = contextError(held) // that an observer has ended, if it is not ctx
+		lost = contextError(held) // an observer may have ended it
 	}
 	_ = hold.Unlock() // nothing has run
 	switch {
@@ -164,13 +168,13 @@ func (o *occasion) try(ctx context.Context) (again bool, err error) {
 	return mayPass(err) || errors.Is(err, ErrLost), onceError(o.key, err)
 }
 
-// mayPass reports whether the server is unavailable for a while only.
+// mayPass reports whether err is a failure of the server that may pass.
 func mayPass(err error) bool {
 	return errors.Is(err, ErrUnavailable) && core.FaultOf(err) != core.Lasting
 }
 
-// decline returns the result of a call that is not to run its tick.
-func (o *occasion) decline(answer core.TickAnswer, now time.Time) error {
+// decline returns the result of a call that must not run its tick.
+func (o *onceCall) decline(answer core.TickAnswer, now time.Time) error {
 	switch answer {
 	case core.TickRan:
 		return nil
@@ -181,8 +185,8 @@ func (o *occasion) decline(answer core.TickAnswer, now time.Time) error {
 	}
 }
 
-// begin asks whether to run the tick. It has as long as a call that only tries, at least.
-func (o *occasion) begin(held context.Context, ticks core.TickHold, tick core.Tick) (
+// begin asks the server whether to run the tick. It waits for the answer at least as long as a call that only tries.
+func (o *onceCall) begin(held context.Context, ticks core.TickHold, tick core.Tick) (
 	answer core.TickAnswer, now time.Time, err error,
 ) {
 	ctx, cancel := context.WithTimeout(held, max(time.Until(o.ends), defaultUnlockTimeout))
@@ -190,8 +194,9 @@ func (o *occasion) begin(held context.Context, ticks core.TickHold, tick core.Ti
 	return ticks.BeginTick(ctx, tick)
 }
 
-// notDue returns why a tick is not near the server's time: it was not at the call, or the call had to wait for too long.
-func (o *occasion) notDue(now time.Time) error {
+// notDue returns the error for a tick that is too far from the server's time: it already was at the call, or the call had to
+// wait for too long.
+func (o *onceCall) notDue(now time.Time) error {
 	late := ClockError{Tick: o.tick.At, Server: now.Add(-time.Since(o.called)), Within: o.tick.Within}
 	switch {
 	case late.Difference().Abs() > o.tick.Within:
@@ -200,38 +205,38 @@ func (o *occasion) notDue(now time.Time) error {
 		return o.unavailable
 	}
 	e := &Error{Op: "once", Key: o.key, Waited: time.Since(o.called)}
-	e.Err = fmt.Errorf("%w: when it was free, the tick was %v ago", ErrBusy, now.Sub(o.tick.At).Round(time.Millisecond))
+	e.Err = fmt.Errorf("%w: when it became free, the tick was already %v ago", ErrBusy, now.Sub(o.tick.At).Round(time.Millisecond))
 	return e
 }
 
-// perform runs the tick, marks it and releases the lock. From over on no replica may run it any more.
-func (o *occasion) perform(ctx, held context.Context, hold *Hold, tick core.Tick, over time.Time) (err error) {
+// perform runs the tick, records its completion and releases the lock. From dueUntil on no replica may run the tick.
+func (o *onceCall) perform(ctx, held context.Context, hold *Hold, tick core.Tick, dueUntil time.Time) (err error) {
 	o.ran = true
 	defer func() {
-		if lost := hold.check(); lost != nil { // no mark: nobody knows how far the run has come
+		if lost := hold.check(); lost != nil { // the run may not have finished, so another replica may run the tick
 			err = lossDuring(hold, hold.fail("once", lost), err)
-		} else if failed := o.mark(ctx, hold, tick, over); failed != nil {
+		} else if failed := o.mark(ctx, hold, tick, dueUntil); failed != nil {
 			err = lossDuring(hold, hold.fail("once", failed), err)
 		}
-		_ = hold.Unlock() // the run has ended before, and is marked, or that is an error already
+		_ = hold.Unlock() // a failed release is no error: the run has ended, and its completion is recorded or err says that it is not
 	}()
 	return o.run(held)
 }
 
-// mark notes that the tick was run. If it cannot, the lock stays taken for as long as another replica might run it.
-func (o *occasion) mark(ctx context.Context, hold *Hold, tick core.Tick, over time.Time) error {
+// mark records that the tick was run. If it cannot, the lock stays taken for as long as another replica might run the tick.
+func (o *onceCall) mark(ctx context.Context, hold *Hold, tick core.Tick, dueUntil time.Time) error {
 	ticks, _ := hold.lock.backend.(core.TickHold)
 	patience := hold.lock.unlockTimeout()
-	mark, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(time.Until(over), patience))
+	mark, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(time.Until(dueUntil), patience))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })() // the caller is in a hurry
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })() // once ctx has ended, the caller waits for patience only
 	again, err := ticks.MarkTick(mark, tick)
 	switch {
 	case err != nil:
-		ticks.KeepTaken(time.Until(over) + time.Millisecond)
-		return fmt.Errorf("the run has ended, but cannot be marked: %w", err)
+		ticks.KeepTaken(time.Until(dueUntil) + time.Millisecond)
+		return fmt.Errorf("the run has ended, but its completion could not be recorded: %w", err)
 	case again:
-		return fmt.Errorf("%w: the run had ended, but another replica has begun the tick before the mark was there", ErrLost)
+		return fmt.Errorf("%w: the run had ended, but another replica started this tick before its completion was recorded", ErrLost)
 	}
 	return nil
 }

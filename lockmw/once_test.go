@@ -106,7 +106,7 @@ func TestTicksOfAJobDoNotOverlap(t *testing.T) {
 						mu.Lock()
 						starts = append(starts, time.Since(begun))
 						if running++; running > 1 {
-							t.Error("two run at once")
+							t.Error("two run at the same time")
 						}
 						first := len(starts) == 1
 						mu.Unlock()
@@ -133,7 +133,7 @@ func TestTicksOfAJobDoNotOverlap(t *testing.T) {
 	})
 }
 
-// Whatever a run does, its tick was run.
+// A tick has been run, whatever its run did.
 func TestATickIsMarkedHoweverItsRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	for name, run := range map[string]func(context.Context) error{

@@ -18,7 +18,7 @@ func TestAClockThatIsOffIsRefused(t *testing.T) {
 		by   time.Duration
 		says string
 	}{
-		"ahead":  {time.Hour, "not the time of the job: the tick"},
+		"ahead":  {time.Hour, "the job is not due now: the tick"},
 		"behind": {-time.Hour, "1h0m0s behind the server's clock"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,12 +76,12 @@ func TestABusyJobIsWaitedForUntilTheTickIsOver(t *testing.T) {
 		defer usertest.Occupy(t, replica(), jobKey)()
 		_, err = lockmw.Once(t.Context(), replica(), jobKey, tick, nothing(t))
 		if !errors.Is(err, lockmw.ErrBusy) || time.Since(begun) > time.Second {
-			t.Errorf("a minute later, while the lock is busy: %v after %v, want ErrBusy at once", err, time.Since(begun))
+			t.Errorf("a minute later, while the lock is busy: %v after %v, want ErrBusy immediately", err, time.Since(begun))
 		}
 	})
 }
 
-// The lock may become free when the tick is over by the server's clock, and not yet by that of the replica.
+// The lock may become free when the tick is no longer due by the server's clock, but still due by the replica's clock.
 func TestATickThatIsOverWhenTheLockIsFreeIsToldAsBusy(t *testing.T) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		s.NewClock(t).Step(10 * time.Second)
@@ -151,7 +151,7 @@ func TestEveryIsTheNearestMultipleOfThePeriod(t *testing.T) {
 	})
 }
 
-// What is less than a millisecond does not make two ticks of one.
+// Instants in the same millisecond are one tick.
 func TestTicksAreCountedInMilliseconds(t *testing.T) {
 	local := lockmw.NewLocal()
 	at := time.Now().Truncate(time.Millisecond)

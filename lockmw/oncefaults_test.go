@@ -142,7 +142,7 @@ func TestATickThatCannotBeMarkedKeepsItsLock(t *testing.T) {
 			synctest.Wait()
 			return io.EOF
 		})
-		if !ran || !errors.Is(err, lockmw.ErrWrongType) || !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "cannot be marked") {
+		if !ran || !errors.Is(err, lockmw.ErrWrongType) || !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "could not be recorded") {
 			t.Errorf("Once: %t, %v, want ErrWrongType and what run returned", ran, err)
 		}
 		if took := time.Since(began); took > 5*time.Second {

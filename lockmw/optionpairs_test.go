@@ -102,7 +102,7 @@ func (*limitedNodes) CheckTimes(lease, minHold time.Duration) error {
 	return nil
 }
 
-// A nested call keeps the key taken, too.
+// A nested call also keeps the key taken.
 func TestAMinimumHoldOfANestedCallIsCheckedAsOthersAre(t *testing.T) {
 	if _, err := lockmw.OverLocks(&limitedNodes{}, core.Kind{}, lockmw.WithMinHold(time.Hour)); !errors.Is(err, lockmw.ErrInvalidOption) {
 		t.Errorf("OverLocks: %v", err)

@@ -8,27 +8,27 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A Policy is the sum of a call's options.
+// A Policy is the sum of a call's options, for observers and for implementations of Locker. Each option documents its field.
 type Policy struct {
-	Wait       time.Duration // 0: try once; Forever
-	Lease      time.Duration
-	MaxHold    time.Duration // 0: no limit
-	MinHold    time.Duration
-	Fixed      bool // the lease is not renewed
-	FailOpen   bool
-	Stacks     bool // note where the lock is taken
-	MaxWaiters int  // 0: no limit
-	Weight     int  // of a semaphore: how many permits are taken; 0: one
-	Place      string
-	KeepPlace  time.Duration
-	Name       string
-	Label      string
-	Observers  []*Observer
-	// DeadlockDetection is after how long a wait is looked at; 0: never.
+	Wait       time.Duration // WithWait; 0: try once; Forever: until the context ends
+	Lease      time.Duration // WithLease or WithFixedLease
+	MaxHold    time.Duration // WithMaxHold; 0: no limit
+	MinHold    time.Duration // WithMinHold
+	Fixed      bool          // WithFixedLease: the lease is not renewed
+	FailOpen   bool          // WithFailOpen
+	Stacks     bool          // WithStacks
+	MaxWaiters int           // WithMaxWaiters; 0: no limit
+	Weight     int           // WithWeight; 0: one permit
+	Place      string        // name of WithPlace; "": no place
+	KeepPlace  time.Duration // duration of WithPlace
+	Name       string        // WithName; "": the key's kind
+	Label      string        // WithLabel
+	Observers  []*Observer   // WithObserver, the outermost first
+	// DeadlockDetection is how long a nested wait lasts before deadlock detection runs; 0: never.
 	DeadlockDetection time.Duration
 
 	leads  bool          // set by Lead
-	within time.Duration // set by Once: how far from its tick a run may begin; 0: it is none of a job
+	within time.Duration // set by Once: how far from its tick a run may begin; otherwise 0
 
 	set uint32 // bits by optionKind
 }
@@ -36,12 +36,12 @@ type Policy struct {
 const (
 	minLease   = 100 * time.Millisecond
 	maxLease   = 24 * time.Hour
-	maxNameLen = 200 // of WithName and of a place's name
+	maxNameLen = 200 // for WithName and the name of WithPlace
 
 	minDetection = 10 * time.Millisecond
 )
 
-// NewPolicy adds up and checks options. It is for implementations of Locker. An error wraps
+// NewPolicy returns the sum of the options, and checks them. It is for implementations of Locker. An error wraps
 // ErrInvalidOption.
 func NewPolicy(opts ...Option) (Policy, error) {
 	p := Policy{Wait: Forever, Lease: 30 * time.Second, DeadlockDetection: time.Second}
@@ -49,9 +49,9 @@ func NewPolicy(opts ...Option) (Policy, error) {
 	return p, err
 }
 
-// CheckOptions returns an error that wraps ErrInvalidOption if calls of l with opts cannot succeed: an option is invalid, or
-// contradicts another one or what l is made of. It is for wrappers, which find such a mistake at start by it. Of a Locker that
-// it does not know it checks the options alone.
+// CheckOptions checks opts for calls of l, so that a wrapper can refuse a mistake when it is made. It returns an error that wraps
+// ErrInvalidOption if such calls cannot succeed: an option is invalid, or contradicts another one or the configuration of l. For
+// a Locker from outside this module it checks only the options.
 func CheckOptions(l Locker, opts ...Option) error {
 	k := kindLockerOf(l)
 	if k == nil {
@@ -65,7 +65,7 @@ func CheckOptions(l Locker, opts ...Option) error {
 	return k.checkTimes(p.Lease, p.MinHold)
 }
 
-// checkTimes returns an error if each call with that lease and minimum hold would fail.
+// checkTimes returns an error if every call with that lease and minimum hold would fail.
 func (l *kindLocker) checkTimes(lease, minHold time.Duration) error {
 	if limited, ok := l.locks.(core.LimitedLocks); ok {
 		return limited.CheckTimes(lease, minHold)
@@ -73,10 +73,10 @@ func (l *kindLocker) checkTimes(lease, minHold time.Duration) error {
 	return nil
 }
 
-// apply adds options to p. A later option replaces an earlier one. Options in WithDefaults only set what is
-// still open after that, and nested defaults what is open then.
+// apply adds options to p. A later option replaces an earlier one. Options in WithDefaults only set what is not set after
+// that, and nested defaults what is not set after those.
 func (p *Policy) apply(opts []Option) error {
-	decided := uint32(0) // nothing: options replace what p has
+	decided := uint32(0) // in the first round options replace those of p
 	for len(opts) > 0 {
 		deferred, err := p.applyAll(opts, decided, nil)
 		if err != nil {
@@ -94,7 +94,7 @@ func (p *Policy) apply(opts []Option) error {
 	return nil
 }
 
-// applyAll adds the options for what is not decided. It returns deferred and the defaults among them.
+// applyAll applies the options that are not decided yet. It returns deferred with the defaults among opts appended.
 func (p *Policy) applyAll(opts []Option, decided uint32, deferred []Option) ([]Option, error) {
 	var err error
 	for i := range opts {
@@ -113,10 +113,10 @@ func (p *Policy) applyAll(opts []Option, decided uint32, deferred []Option) ([]O
 	return deferred, nil
 }
 
-// once reports whether a call is one of Once.
+// once reports whether the call is made by Once.
 func (p *Policy) once() bool { return p.within > 0 }
 
-// bit is the bit of what an option decides. WithFixedLease decides the lease.
+// bit returns the bit of an option in Policy.set. WithFixedLease has that of WithLease.
 func (o *Option) bit() uint32 {
 	if o.kind == optFixedLease {
 		return 1 << optLease
@@ -127,7 +127,7 @@ func (o *Option) bit() uint32 {
 func (p *Policy) applyOne(o *Option) error {
 	switch o.kind {
 	case optNone:
-		return fmt.Errorf("%w: an Option that no function of this package made", ErrInvalidOption)
+		return fmt.Errorf("%w: a zero Option: make options with the functions of this package", ErrInvalidOption)
 	case optWait:
 		if o.duration < 0 {
 			return fmt.Errorf("%w: WithWait(%v): negative", ErrInvalidOption, o.duration)
@@ -140,7 +140,7 @@ func (p *Policy) applyOne(o *Option) error {
 		p.Lease, p.Fixed = o.duration, o.kind == optFixedLease
 	case optMaxHold:
 		if o.duration != 0 && o.duration < time.Millisecond {
-			return fmt.Errorf("%w: WithMaxHold(%v), must be 0 or from 1ms", ErrInvalidOption, o.duration)
+			return fmt.Errorf("%w: WithMaxHold(%v), must be 0 or at least 1ms", ErrInvalidOption, o.duration)
 		}
 		p.MaxHold = o.duration
 	case optMinHold:
@@ -168,7 +168,7 @@ func (p *Policy) applyOne(o *Option) error {
 		p.Place, p.KeepPlace = o.text, o.duration
 	case optName:
 		if len(o.text) > maxNameLen {
-			return fmt.Errorf("%w: WithName of %d bytes, more than %d", ErrInvalidOption, len(o.text), maxNameLen)
+			return fmt.Errorf("%w: WithName of %d bytes, must be at most %d", ErrInvalidOption, len(o.text), maxNameLen)
 		}
 		p.Name = o.text
 	case optLabel:

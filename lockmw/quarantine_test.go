@@ -123,7 +123,7 @@ func TestAServerThatIsNewGrantsNothingForTheQuarantine(t *testing.T) {
 	server := redistest.Redis(t)
 	first := usertest.Abandoned(t, server.NewClient(t), lockmw.WithLease(quarantinedLease), lockmw.WithQuarantine(quarantine))
 	_, _, err := first.TryLock(t.Context(), "item")
-	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "may have lost locks, and grants none for another") {
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "may have lost locks and grants none for another") {
 		t.Errorf("a try: %v", err)
 	}
 	_, h := usertest.Lock(t, context.WithoutCancel(t.Context()), first, "item")
@@ -156,7 +156,7 @@ func TestAServerThatIsNewGrantsNothingForTheQuarantine(t *testing.T) {
 	}
 }
 
-// What was held before the fail-over and is not lost goes on: renewals, releases, and hand-overs when the server is trusted.
+// Holds from before the fail-over that were not lost continue: renewals, releases, and hand-overs once the server is trusted.
 func TestHoldsGoOnInAQuarantine(t *testing.T) {
 	suite.NeedsFull(t, "it takes seconds")
 	t.Parallel()
@@ -194,7 +194,7 @@ func TestHoldsGoOnInAQuarantine(t *testing.T) {
 	usertest.Unlock(t, h)
 }
 
-// A server that writes all to its append-only file has lost nothing. It does not know that, and is in quarantine, too.
+// A server that writes everything to its append-only file has lost nothing. It cannot prove that, so it is still in quarantine.
 func TestHoldsGoOnAfterARestartWithAnAppendOnlyFile(t *testing.T) {
 	suite.NeedsFull(t, "it takes seconds")
 	for _, with := range []bool{false, true} {
@@ -227,7 +227,7 @@ func TestHoldsGoOnAfterARestartWithAnAppendOnlyFile(t *testing.T) {
 	}
 }
 
-// Sentinels replace a master that hangs, and goes on as if nothing were.
+// Sentinels replace a master that hangs and later continues to serve.
 func TestAQuarantineBeginsWithTheMasterThatSentinelsElect(t *testing.T) {
 	suite.NeedsFull(t, "a fail-over takes seconds")
 	t.Parallel()
@@ -270,7 +270,7 @@ func wantRefused(t *testing.T, locks *lockmw.Client, key string) {
 	}
 }
 
-// wantKept checks that a hold goes on, and that its lock is not had by another one.
+// wantKept checks that a hold continues, and that no other caller gets its lock.
 func wantKept(t *testing.T, h *lockmw.Hold, rival *lockmw.Client, key string) {
 	t.Helper()
 	if _, _, err := rival.TryLock(t.Context(), key); !errors.Is(err, lockmw.ErrBusy) {

@@ -29,7 +29,7 @@ func forgetful(t *testing.T, lease, length time.Duration) (server *redistest.Ser
 // The clock of a server that has lost a lock is set forwards over the whole quarantine. Who asks the server for the first
 // time believes it. Who has asked before has a clock of its own.
 func TestAStepForwardsIsAHoleInTheQuarantineOfThoseWhoComeLater(t *testing.T) {
-	for name, asked := range map[string]bool{"nobody has asked before": false, "another process has asked before": true} {
+	for name, asked := range map[string]bool{"no process has asked before": false, "another process has asked before": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const lease, length = 2 * time.Minute, 3 * time.Minute
@@ -47,15 +47,15 @@ func TestAStepForwardsIsAHoleInTheQuarantineOfThoseWhoComeLater(t *testing.T) {
 				t.Fatalf("the hole is closed, and the documents say it is not: %v", err)
 			}
 			if holder.ctx.Err() != nil {
-				t.Error("the holder's deadline is over: this shows nothing")
+				t.Error("the holder's deadline has passed: the test shows nothing")
 			}
 			usertest.Unlock(t, h)
 		})
 	}
 }
 
-// The clock of a server that has lost a lock is set backwards. Nobody believes that the quarantine is over, and nobody waits
-// for longer than one by its own clock.
+// The clock of a server that has lost a lock is set backwards. No client ends the quarantine early, and none waits
+// longer than one quarantine by its own clock.
 func TestAStepBackwardsProlongsNoQuarantine(t *testing.T) {
 	suite.NeedsFull(t, "it takes seconds")
 	t.Parallel()

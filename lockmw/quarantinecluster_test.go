@@ -44,7 +44,7 @@ func TestEachNodeOfAClusterHasAQuarantineOfItsOwn(t *testing.T) {
 	used(late, promoted) // by the note of the first one
 	used(late, other)
 	if took := time.Since(begun); took > longQuarantine/2 {
-		t.Errorf("what nobody has lost was granted after %v", took)
+		t.Errorf("a lock that was not lost was granted after %v", took)
 	}
 }
 

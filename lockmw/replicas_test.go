@@ -52,7 +52,7 @@ func (s *succession) succeed() {
 	s.promote(s.replica)
 }
 
-// promote has a server be a master.
+// promote makes a server a master.
 func (s *succession) promote(server *redistest.Server) {
 	s.Helper()
 	if err := server.NewClient(s.T).ReplicaOf(s.Context(), "NO", "ONE").Err(); err != nil {
@@ -104,7 +104,8 @@ func takeFree(t *testing.T, locks *lockmw.Client) (holds [successionKeys]*lockmw
 	return holds
 }
 
-// takeFromHolders has locks take all keys as soon as they can be had. It returns how many it had before the deadlines of the holds.
+// takeFromHolders makes locks take all keys as soon as possible. It returns how many were taken before the deadlines of the
+// holds.
 func takeFromHolders(t *testing.T, locks *lockmw.Client, holds [successionKeys]*lockmw.Hold) int {
 	t.Helper()
 	var early atomic.Int32
@@ -178,7 +179,7 @@ func TestNoGrantThatReplicasHaveAcknowledgedIsLostInAFailover(t *testing.T) {
 				}
 			}
 			if n := twice(held, after); !test.want(taken, n) {
-				t.Errorf("of %d keys %d were taken before the master died, and %d of these after it, too", successionKeys, taken, n)
+				t.Errorf("of %d keys %d were taken before the master died, and %d of these again after it", successionKeys, taken, n)
 			}
 		})
 	}
@@ -203,7 +204,7 @@ func (s *succession) await() {
 	}
 }
 
-// Grants go on while the master dies: whoever was told that he has a key has it at the next master, too.
+// Grants continue while the master dies: a key that was granted is also held at the next master.
 func TestNoGrantIsLostByAMasterThatDiesAmongGrants(t *testing.T) {
 	t.Parallel()
 	s := newSuccession(t)
@@ -224,7 +225,7 @@ func TestNoGrantIsLostByAMasterThatDiesAmongGrants(t *testing.T) {
 	wg.Wait()
 	after := takeFree(t, usertest.Abandoned(t, s.replica.NewClient(t)))
 	if n := twice(held, after); n > 0 {
-		t.Errorf("%d keys were taken before the master died, and after it, too", n)
+		t.Errorf("%d keys were taken before the master died, and again after it", n)
 	}
 }
 

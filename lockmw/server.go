@@ -10,45 +10,45 @@ import (
 	"github.com/lockmw/go/internal/inspect"
 )
 
-// A Server is what a Redis server that has locks says of itself.
+// A Server describes a Redis server that keeps locks. If InfoErr is set, only Addr and Latency are known.
 type Server struct {
-	Addr           string // host:port; "" if the redis client does not show it, as that of Sentinel
-	Software       string // redis, valkey, dragonfly, garnet or kvrocks; "" with InfoErr, as all that follows
+	Addr           string // host:port; "" if the redis client does not show it, as with Sentinel
+	Software       string // redis, valkey, dragonfly, garnet or kvrocks
 	Version        string
 	Mode           string // standalone or cluster
-	Role           string // master; slave if the client talks to a replica, where no lock can be had
+	Role           string // master, or slave if the client is connected to a replica, which grants no locks
 	UsedMemory     int64  // bytes
 	MaxMemory      int64  // bytes; 0: no limit, or unknown
 	EvictionPolicy string // maxmemory-policy
 	Uptime         time.Duration
-	Latency        time.Duration // of a PING just now
-	InfoErr        error         // why INFO was not answered: most often the user may not ask
+	Latency        time.Duration // of a PING
+	InfoErr        error         // why INFO failed, usually because the user may not send it
 }
 
-// Redis returns the redis client that i looks through.
+// Redis returns the redis client of i.
 func (i *Inspector) Redis() redis.UniversalClient {
 	i.made(context.Background())
 	return i.rdb
 }
 
-// Prefix returns the prefix of the locks that i looks at.
+// Prefix returns the prefix of the locks that i shows.
 func (i *Inspector) Prefix() string { return i.made(context.Background()).Prefix() }
 
-// Queued yields the status of every key that calls wait for with a ticket, and of those in also that are held, in no order, without
-// kept places. Calls that wait behind the holder in its own process have no ticket. It scans like All, but reads so much less that it
-// can be asked every few seconds with many locks. It takes All's options. An error is like All's.
+// Queued yields the status of every key with tickets in its queue, and of every key in also that is held, in no particular order
+// and without kept places. Calls that wait in the holder's own process have no ticket. Queued scans like All, with its options
+// and errors, but reads much less: it can run every few seconds with many locks.
 func (i *Inspector) Queued(ctx context.Context, also []string, opts ...ScanOption) iter.Seq2[Status, error] {
 	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.made(ctx).Queued(ctx, also, how) })
 }
 
-// Read yields the status of each of keys, in no order, without kept places, and nothing of those that are free. It reads them in
-// pipelines, at All's share of each server's time, and takes All's options. An error is like All's.
+// Read yields the status of each of keys that is held or waited for, in no particular order and without kept places. It skips
+// free keys. It reads in pipelines, with the options, limits and errors of All.
 func (i *Inspector) Read(ctx context.Context, keys []string, opts ...ScanOption) iter.Seq2[Status, error] {
 	return scanned(opts, func(how inspect.Scan) iter.Seq2[*inspect.Status, error] { return i.made(ctx).Read(ctx, keys, how) })
 }
 
-// Servers returns what the server says of itself; in a Cluster all masters, in no order. A user without the right to INFO
-// learns the latency only. An error is an *Error that wraps ErrUnavailable.
+// Servers describes the server, or all masters of a Cluster, in no particular order. A user without the right to INFO gets only
+// address and latency. An error is an *Error that wraps ErrUnavailable.
 func (i *Inspector) Servers(ctx context.Context) ([]Server, error) {
 	seen, err := i.made(ctx).Servers(ctx)
 	if err != nil {

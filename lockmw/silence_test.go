@@ -19,7 +19,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A call whose time is over before go-redis gives up dialling says what is wrong all the same.
+// A call whose time ends before go-redis gives up dialling still returns the cause.
 func TestTheReasonOfASilenceIsTold(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1" // no test is given this port
@@ -46,7 +46,7 @@ func TestTheReasonOfASilenceIsTold(t *testing.T) {
 		backoff, wait time.Duration
 		want          []string
 	}{
-		"a port where nobody listens":                  {nobody, time.Minute, 300 * time.Millisecond, []string{"connection refused"}},
+		"a port without a listener":                    {nobody, time.Minute, 300 * time.Millisecond, []string{"connection refused"}},
 		"a port with TLS":                              {withTLS.Addr().String(), time.Minute, 300 * time.Millisecond, []string{"not answered", "TLS"}},
 		"a port with TLS, after go-redis has told why": {withTLS.Addr().String(), time.Millisecond, time.Second, []string{"EOF", "TLS"}},
 	} {
@@ -108,11 +108,11 @@ func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 	log := &usertest.Output{}
 	locks := usertest.Abandoned(t, rdb, lockmw.WithLogger(log.Logger()))
 	_, _, err := locks.Lock(t.Context(), "user:42")
-	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "wants a password") {
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "requires a password") {
 		t.Errorf("got %v", err)
 	}
 	_ = locks.Close()
-	if strings.Contains(log.String(), "could not be released") { // it was never taken
+	if strings.Contains(log.String(), "could not release") { // it was never taken
 		t.Errorf("logged: %s", log)
 	}
 }
@@ -165,7 +165,7 @@ func TestTheLogOfAWaitForTheServerSaysWhatIsWrong(t *testing.T) {
 		locks := usertest.Abandoned(t, rdb, lockmw.WithLogger(log.Logger()))
 		_, _, err := locks.Lock(t.Context(), "user:42", lockmw.WithWait(5*time.Second))
 		if !errors.Is(err, lockmw.ErrUnavailable) || strings.Count(log.String(), "calls wait for the lock server") != 1 ||
-			!strings.Contains(log.String(), "wants TLS") {
+			!strings.Contains(log.String(), "require TLS") {
 			t.Errorf("%v, logged: %s", err, log)
 		}
 		_ = locks.Close()

@@ -43,8 +43,8 @@ var (
 	}
 )
 
-// afterFailover has a lock be held in each shelter, by those who hear of nothing any more. The master dies, and a replica
-// with its own clock takes its place. It calls judge when the next one gets in, with how long after the holder's deadline.
+// afterFailover takes a lock in each shelter, by clients that are then cut off. The master dies, and a replica with its own clock
+// takes its place. When the next caller gets the lock, it calls judge with the time since the holder's deadline.
 func afterFailover(t *testing.T, ahead time.Duration, lease func(shelter) time.Duration, judge func(in shelter, late time.Duration)) {
 	t.Helper()
 	servers := redistest.NewClockedSentinel(t, 1, 0, ahead)
@@ -68,7 +68,7 @@ func afterFailover(t *testing.T, ahead time.Duration, lease func(shelter) time.D
 			}
 			late := time.Since(holds[i].Deadline())
 			if works := holds[i].ctx.Err() == nil; works && late > 0 {
-				t.Errorf("with %s: a hold goes on after its deadline", in.name)
+				t.Errorf("with %s: a hold continues after its deadline", in.name)
 			}
 			judge(in, late)
 			usertest.Unlock(t, h)
@@ -108,7 +108,7 @@ func TestAReplicaThatIsBehindEndsLeasesLate(t *testing.T) {
 	})
 }
 
-// oldToken has a process be granted a token that only the master has, which another one replaces whose clock is behind.
+// oldToken makes the master grant a token that no replica has. Then a replica whose clock is behind replaces the master.
 func oldToken(t *testing.T, behind time.Duration) (servers *redistest.Sentinel, seen *lockmw.Client, token int64, promoted int) {
 	t.Helper()
 	servers = redistest.NewClockedSentinel(t, 1, 0, -behind)
@@ -139,7 +139,7 @@ func used(t *testing.T, locks *lockmw.Client, key string) int64 {
 	return h.Token()
 }
 
-// Who has seen a token gets greater ones, and so do all others from then on. Until then others may get lesser ones.
+// A process that has seen a token gets greater ones, and then so do all processes. Before that, others may get smaller ones.
 func TestTokensFallForThoseOnlyWhoHaveSeenNone(t *testing.T) {
 	suite.NeedsFull(t, "a fail-over takes seconds")
 	t.Parallel()

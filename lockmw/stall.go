@@ -11,21 +11,21 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Stalled implements core.Events: the call waits for a hold of this process. That may be a hold of its own
-// caller, which then waits for itself. Each hold is logged once, however many calls wait for it, and one hold in 10 s.
+// Stalled implements core.Events: the call waits for a hold of this process. If that is a hold of its own caller, the call waits
+// for itself. Each hold is logged once, however many calls wait for it, and only one hold in 10 s.
 func (l *heldLock) Stalled(h core.LocalHold) {
-	if l.req.Leads || l.req.Once { // it waits for a leader, or a job, of its own process if it has to
+	if l.req.Leads || l.req.Once { // these calls may wait for a leader or a job of their own process
 		return
 	}
 	calls := callers()
-	if calls.areOfMiddleware() { // the holder is another request, or another task
+	if calls.areOfMiddleware() { // the holder is another request or another task
 		return
 	}
 	l.mu.Lock()
 	l.stalled = &h
 	l.mu.Unlock()
 	holder, ok := h.Request.Events.(*heldLock)
-	if !ok || l.locker == nil || holder.blamed.Swap(true) {
+	if !ok || l.locker == nil || holder.selfWaitLogged.Swap(true) {
 		return
 	}
 	missed, ok := l.locker.lines.Allow("self-wait")
@@ -38,7 +38,7 @@ func (l *heldLock) Stalled(h core.LocalHold) {
 		append(args, slog.Group("holder", holder.describe(h)...))...)
 }
 
-// describe returns what log lines say of hold h, which is of this lock; with WithStacks also where it was taken.
+// describe returns the log attributes of h, a hold of this lock. With WithStacks they include where it was taken.
 func (l *heldLock) describe(h core.LocalHold) []any {
 	args := append(l.about(),
 		"token", h.Token, "owner", l.req.Owner, "since", h.Since, "held", time.Since(h.Since).Round(time.Millisecond))
@@ -48,7 +48,7 @@ func (l *heldLock) describe(h core.LocalHold) []any {
 	return args
 }
 
-// about returns what log lines say of a call for the lock, besides its key.
+// about returns the log attributes of a call for the lock, without its key.
 func (l *heldLock) about() []any {
 	args := []any{"mode", l.req.Mode.String()}
 	if l.req.Label != "" {
@@ -57,8 +57,8 @@ func (l *heldLock) about() []any {
 	return args
 }
 
-// explainStall adds to the error of a call that waited for a hold of this process what may be the reason.
-func (l *heldLock) explainStall(err error) error {
+// explainSelfWait adds the likely reason to the error of a call that waited for a hold of this process.
+func (l *heldLock) explainSelfWait(err error) error {
 	l.mu.Lock()
 	h := l.stalled
 	l.mu.Unlock()
@@ -69,10 +69,10 @@ func (l *heldLock) explainStall(err error) error {
 		err, h.Since.Format(time.TimeOnly), h.Token)
 }
 
-// shownCallers is how many callers of the call site are named.
+// shownCallers limits how many callers of the call site are logged.
 const shownCallers = 4
 
-// A stack is where a call for a lock came from.
+// A stack is the call stack of a call for a lock.
 type stack struct {
 	calls [31]uintptr
 	n     int
@@ -84,7 +84,7 @@ func callers() *stack {
 	return s
 }
 
-// describe returns what log lines say of a call site, whose attribute has that name.
+// describe returns the log attributes of the call site, the first of which is called name.
 func (s *stack) describe(name string) []any {
 	site, calledBy := s.callSite()
 	args := []any{name, site}
@@ -94,8 +94,8 @@ func (s *stack) describe(name string) []any {
 	return args
 }
 
-// callSite names the function that called this module, and its callers, which are often those that took the
-// lock first.
+// callSite returns the function that called this module, and its callers. If a call waits for itself, they often include the
+// function that took the lock first.
 func (s *stack) callSite() (site string, calledBy []string) {
 	frames := runtime.CallersFrames(s.calls[:s.n])
 	for more := true; more && len(calledBy) < shownCallers; {
@@ -112,7 +112,8 @@ func (s *stack) callSite() (site string, calledBy []string) {
 	return site, calledBy
 }
 
-// areOfMiddleware reports whether a middleware of this module called. Its calls within a hold use the context of that hold.
+// areOfMiddleware reports whether the call came from a middleware of this module. Middlewares use the context of a hold for calls
+// within it, so such a call does not wait for itself.
 func (s *stack) areOfMiddleware() bool {
 	site, _ := s.callSite()
 	for _, pkg := range []string{"httpmw.", "asynqmw."} {
@@ -123,7 +124,7 @@ func (s *stack) areOfMiddleware() bool {
 	return false
 }
 
-// isOwn reports whether a function is of the packages between a call site and the wait.
+// isOwn reports whether a function belongs to the packages between a call site and the wait.
 func isOwn(function string) bool {
 	rest, ok := strings.CutPrefix(function, "github.com/lockmw/go/")
 	if !ok {

@@ -106,7 +106,7 @@ func TestTheLineOfAStallNamesWhereTheHolderTookTheLock(t *testing.T) {
 	}
 }
 
-// What is not there is left out: a label, or who called the first function of a goroutine.
+// Missing facts are left out: a label, or the caller of the first function of a goroutine.
 func TestTheLineOfAStallSaysWhatIsKnown(t *testing.T) {
 	for _, labels := range []bool{false, true} {
 		eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {

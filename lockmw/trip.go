@@ -7,8 +7,8 @@ import (
 	"github.com/lockmw/go/internal/inside"
 )
 
-// kindLockerOf returns what l takes its locks with, if it is known. A type that embeds a Locker of this module may have a
-// Lock of its own, and is not known.
+// kindLockerOf returns the kindLocker with which l takes its locks, or nil if l is not a Locker of this module. A type that
+// embeds such a Locker may have a Lock method of its own, so it is nil for that as well.
 func kindLockerOf(l Locker) *kindLocker {
 	if k, ok := l.(*kindLocker); ok {
 		return k
@@ -20,17 +20,17 @@ func kindLockerOf(l Locker) *kindLocker {
 	return k
 }
 
-// takeInTrips takes the locks of keys in as few trips as possible, and returns the keys that are left to be taken one after
-// the other. Each trip is all or none, and does not wait. So no lock is waited for while one of a greater key is held: what
-// is held are locks that the caller's context had before, and of smaller keys.
-func (c *allCall) takeInTrips(l *kindLocker, keys []string) (left []string, err error) {
+// takeTogether takes the locks of keys in as few round trips as possible, and returns the keys that remain to be taken one
+// after the other. Each round trip takes all of its keys or none, and does not wait. So the call never waits for a key while
+// it holds a greater one, except for keys that the caller's context held before.
+func (c *allCall) takeTogether(l *kindLocker, keys []string) (left []string, err error) {
 	many, ok := l.locks.(core.ManyLocks)
 	if !ok || l.kind.Mode == core.Read || l.kind.Permits > 0 {
 		return keys, nil
 	}
 	policy, err := l.policyFor(c.opts)
 	if err != nil || policy.once() || policy.leads || c.ctx.Err() != nil {
-		return keys, nil //nolint:nilerr // Lock will say so
+		return keys, nil //nolint:nilerr // Lock will return it
 	}
 	nested, left := l.split(c.ctx, keys)
 	if err := c.takeEach(nested); err != nil {
@@ -38,7 +38,7 @@ func (c *allCall) takeInTrips(l *kindLocker, keys []string) (left []string, err 
 	}
 	for len(left) > 1 {
 		part := left[:min(len(left), core.MaxTogether)]
-		taken, err := c.makeTrip(l, many, &policy, part)
+		taken, err := c.takePart(l, many, &policy, part)
 		left = left[taken:]
 		if err != nil || taken < len(part) {
 			return left, err
@@ -47,7 +47,7 @@ func (c *allCall) takeInTrips(l *kindLocker, keys []string) (left []string, err 
 	return left, nil
 }
 
-// split divides keys into those whose locks ctx may carry, and others.
+// split divides keys into those whose locks ctx may carry, and the others.
 func (l *kindLocker) split(ctx context.Context, keys []string) (nested, others []string) {
 	outer, _ := FromContext(ctx)
 	if outer == nil {
@@ -67,10 +67,10 @@ func (l *kindLocker) split(ctx context.Context, keys []string) (nested, others [
 	return nested, others
 }
 
-// makeTrip takes the locks of keys at once, or the first of them only if it has to be waited for or cannot be had together
-// with the others. It returns how many it has taken. Observers learn of one attempt after the other, as with Lock: the
-// first one has the trip, and its traceparent is stored with all locks.
-func (c *allCall) makeTrip(l *kindLocker, many core.ManyLocks, p *Policy, keys []string) (taken int, err error) {
+// takePart takes the locks of keys together. If it cannot, it takes only the first one, and waits for it. It returns how many
+// it has taken. Observers receive one attempt after the other, as with Lock: the first attempt includes the round trip, and
+// its traceparent is stored with all locks.
+func (c *allCall) takePart(l *kindLocker, many core.ManyLocks, p *Policy, keys []string) (taken int, err error) {
 	outer, _ := FromContext(c.ctx)
 	owner, op := ownerOf(outer), p.op()
 	attempts, requests := make([]attempt, len(keys)), make([]*core.Request, len(keys))
@@ -85,13 +85,13 @@ func (c *allCall) makeTrip(l *kindLocker, many core.ManyLocks, p *Policy, keys [
 	}
 	holds, err := many.AcquireAll(first.observed, requests)
 	if err != nil {
-		return c.tookFirst(first.end(nil, err))
+		return c.addFirst(first.end(nil, err))
 	}
 	if holds == nil {
 		if c.wait > 0 {
 			first.held.req.Wait = c.waitLeft()
 		}
-		return c.tookFirst(first.end(l.locks.Acquire(first.observed, requests[0])))
+		return c.addFirst(first.end(l.locks.Acquire(first.observed, requests[0])))
 	}
 	for i := range attempts {
 		a := &attempts[i]
@@ -99,14 +99,14 @@ func (c *allCall) makeTrip(l *kindLocker, many core.ManyLocks, p *Policy, keys [
 			a.observe(c.ctx)
 			a.start = first.start
 		}
-		_ = c.took(a.end(holds[i], nil)) // which is no failure
+		_ = c.add(a.end(holds[i], nil)) // it cannot fail
 	}
 	return len(keys), nil
 }
 
-// tookFirst deals with what came of the first of several attempts.
-func (c *allCall) tookFirst(ctx context.Context, h *Hold, err error) (taken int, _ error) {
-	if err := c.took(ctx, h, err); err != nil {
+// addFirst adds the result of the first of several attempts to the holds, and returns how many it added.
+func (c *allCall) addFirst(ctx context.Context, h *Hold, err error) (taken int, _ error) {
+	if err := c.add(ctx, h, err); err != nil {
 		return 0, err
 	}
 	return 1, nil

@@ -9,11 +9,12 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// Do runs fn under key's lock, with a context that carries the hold and ends when it is lost. It waits for
-// the lock as Lock does. A panic in fn goes on after the release. If the lock was lost meanwhile, or the Client
-// was closed, Do returns an *Error that wraps ErrLost or ErrClosed, and also what fn returned if that is an
-// error: another holder may have run at the same time. Otherwise Do returns what fn returned. It does not
-// report a release that the server did not confirm, because fn ran alone; observers see it.
+// Do runs fn under key's lock, with a context that carries the hold and ends when the lock is lost. It waits for the lock as Lock
+// does. If Do does not get the lock, it returns an *Error and does not call fn. A panic in fn continues after the release.
+//
+// If the lock was lost while fn ran, or the Client was closed, Do returns an *Error that wraps ErrLost or ErrClosed, and the
+// error of fn if there is one: another holder may have run at the same time. Otherwise Do returns the result of fn. A release
+// that the server did not confirm is not an error, because fn ran alone; observers receive it.
 func Do(ctx context.Context, l Locker, key string, fn func(context.Context) error, opts ...Option) error {
 	if option.IsNil(l) || fn == nil {
 		return &Error{Op: "lock", Key: key, Err: errNilArgument}
@@ -35,7 +36,7 @@ func do[Out any](ctx context.Context, l Locker, key string, fn func(context.Cont
 	return fn(ctx)
 }
 
-// lossDuring returns the error of a function that lost its lock and returned an error, or nil.
+// lossDuring joins the loss of a lock with the error that the function returned, if any.
 func lossDuring(h *Hold, lost, returned error) error {
 	if returned == nil {
 		return lost
@@ -44,15 +45,15 @@ func lossDuring(h *Hold, lost, returned error) error {
 	if e, ok := errors.AsType[*Error](lost); ok {
 		op, lost = e.Op, e.Err
 	}
-	if errors.Is(returned, lost) { // it returned the cause of its context's end
+	if errors.Is(returned, lost) { // the function returned the cause of its context
 		return h.fail(op, returned)
 	}
 	return h.fail(op, fmt.Errorf("%w; the function returned: %w", lost, returned))
 }
 
-// WithLock guards fn with the lock that key names for each input. The returned function tries once
-// unless WithWait says otherwise, and returns what Do returns. WithLock panics if an argument is nil
-// or CheckOptions returns an error.
+// WithLock returns a function that runs fn under the lock whose key is made of each input. The returned function does not wait
+// for the lock unless WithWait is set. It returns the errors of Do, and an *Error with Op "key" if key fails; if key returns
+// ErrNoLock, it runs fn without a lock. WithLock panics if an argument is nil or CheckOptions returns an error.
 func WithLock[In any](l Locker, key KeyFunc[In], fn func(context.Context, In) error, opts ...Option) func(context.Context, In) error {
 	if fn == nil {
 		panic("lockmw: WithLock: fn is nil")
@@ -64,7 +65,7 @@ func WithLock[In any](l Locker, key KeyFunc[In], fn func(context.Context, In) er
 	}
 }
 
-// WithLockValue is WithLock for a function with a result.
+// WithLockValue is WithLock for a function with a result. If fn was not called, the result is the zero value.
 func WithLockValue[In, Out any](l Locker, key KeyFunc[In], fn func(context.Context, In) (Out, error), opts ...Option) func(context.Context, In) (Out, error) {
 	if option.IsNil(l) || key == nil || fn == nil {
 		panic("lockmw: WithLock: an argument is nil")

@@ -31,7 +31,7 @@ type (
 
 func (s shown) Unwrap() redis.UniversalClient { return s.UniversalClient }
 
-// uses takes n locks with rdb, beside a second Client that waits for each.
+// uses takes n locks with rdb, next to a second Client that waits for each.
 func uses(t *testing.T, rdb redis.UniversalClient, n int) {
 	t.Helper()
 	var clients [2]*lockmw.Client
@@ -43,7 +43,7 @@ func uses(t *testing.T, rdb redis.UniversalClient, n int) {
 		key := lockmw.Key("item", fmt.Sprint(t.Name(), i))
 		_, hold := usertest.Lock(t, t.Context(), clients[0], key)
 		if _, _, err := clients[1].TryLock(t.Context(), key); !errors.Is(err, lockmw.ErrBusy) {
-			t.Errorf("TryLock beside it: %v", err)
+			t.Errorf("TryLock next to it: %v", err)
 		}
 		next := make(chan error, 1)
 		go func() {

@@ -17,13 +17,13 @@ import (
 	"github.com/lockmw/go/redlock"
 )
 
-// A bubble has embedded nodes, where minutes pass at once and times are exact.
+// A bubble is a synctest bubble with embedded nodes, where minutes pass instantly and times are exact.
 type bubble struct {
 	*testing.T
 	nodes *redistest.Nodes
 }
 
-// inBubble runs test with n nodes. It must not be parallel to others.
+// inBubble runs test with n nodes. It must not run in parallel with other tests.
 func inBubble(t *testing.T, n int, test func(b *bubble)) {
 	t.Helper()
 	defer race.OneProcessor()()
@@ -33,17 +33,17 @@ func inBubble(t *testing.T, n int, test func(b *bubble)) {
 	})
 }
 
-// node returns one of the servers, which are counted from 0.
+// node returns the server with this index, from 0.
 func (b *bubble) node(i int) *redistest.Server { return b.nodes.Servers()[i] }
 
-// A process has a Locker, and a wire to each node.
+// A process has its own Locker, and a wire to each node.
 type process struct {
 	*redlock.Locker
 	b     *bubble
 	wires []*redistest.Wire
 }
 
-// process returns one more. The options are for its Clients, or for its Locker.
+// process returns a new process. The options are ClientOptions for its Clients or Options for its Locker.
 func (b *bubble) process(opts ...any) *process {
 	b.Helper()
 	clientOpts := []lockmw.ClientOption{lockmw.WithLogger(slog.New(slog.DiscardHandler))}
@@ -79,12 +79,13 @@ func (b *bubble) process(opts ...any) *process {
 	return p
 }
 
-// plainConns has new connections be asked for nothing: in a bubble others wait for the answer at a mutex for ever if it is lost.
+// plainConns turns off the command that go-redis sends on new connections. In a bubble, if its answer is lost, callers that wait for
+// it at a mutex hang.
 func plainConns(o *redis.Options) {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// warm has the process know all nodes, and be subscribed to where it waits.
+// warm connects the process to all nodes, and subscribes it where its calls wait.
 func (p *process) warm() *process {
 	p.b.Helper()
 	_, hold := lock(p.b.T, p, "warm")
@@ -93,7 +94,7 @@ func (p *process) warm() *process {
 	return p
 }
 
-// A calling is a call of Lock that is under way, or has returned.
+// A calling is a call of Lock that is in progress or has returned.
 type calling struct {
 	done chan struct{}
 	ctx  context.Context
@@ -102,7 +103,7 @@ type calling struct {
 	took time.Duration
 }
 
-// call starts a call of Lock, and returns when nothing more happens at once.
+// call starts a call of Lock, and returns when all goroutines are blocked.
 func (p *process) call(key string, opts ...lockmw.Option) *calling {
 	c := &calling{done: make(chan struct{})}
 	go func() {
@@ -115,7 +116,7 @@ func (p *process) call(key string, opts ...lockmw.Option) *calling {
 	return c
 }
 
-// returned reports whether the call has.
+// returned reports whether the call has returned.
 func (c *calling) returned() bool {
 	select {
 	case <-c.done:

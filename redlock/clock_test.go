@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/redlock"
 )
 
-// clocks gives the nodes clocks of their own, which are that far ahead.
+// clocks gives each node its own clock, which is ahead by the given time.
 func (b *bubble) clocks(ahead ...time.Duration) (all []*redistest.Clock) {
 	for i, d := range ahead {
 		c := b.node(i).NewClock(b)
@@ -25,7 +25,7 @@ func (b *bubble) clocks(ahead ...time.Duration) (all []*redistest.Clock) {
 	return all
 }
 
-// The clocks differ, and those of two nodes jump by more than a lease. With a quorum of four that many may forget.
+// The clocks differ, and the clocks of two nodes jump by more than a lease. With a quorum of four, two nodes may lose grants.
 func TestClocksThatDifferAndJump(t *testing.T) {
 	const lease = 3 * time.Second
 	inBubble(t, 5, func(b *bubble) {
@@ -36,17 +36,17 @@ func TestClocksThatDifferAndJump(t *testing.T) {
 		turns := make([]int, 2)
 		for i := range turns {
 			p := b.process(redlock.WithQuorum(4), lockmw.WithLease(lease))
-			p.crowd(ctx, &wg, 2, func(ctx context.Context) {
+			p.repeat(ctx, &wg, 2, func(ctx context.Context) {
 				_, held, err := rec.Lock(ctx, p, "item")
 				if err != nil {
 					return // the end
 				}
 				time.Sleep(rand.N(100 * time.Millisecond))
 				turns[i]++
-				_ = held.Unlock() // what a clock has ended is not confirmed
+				_ = held.Unlock() // a node whose clock has ended the grant does not confirm
 			})
 		}
-		var off [2]time.Duration // by how much the first two have jumped
+		var off [2]time.Duration // the offsets of the first two clocks
 		for range 12 {
 			time.Sleep(rand.N(500 * time.Millisecond))
 			i, to := rand.IntN(len(off)), rand.N(8*lease)-4*lease
@@ -64,15 +64,15 @@ func TestClocksThatDifferAndJump(t *testing.T) {
 	})
 }
 
-// steppedForward has the clocks of some nodes of three stepped forward by more than a lease, and reports whether another one has the
-// lock while the holder has it, too.
+// steppedForward steps the clocks of some nodes of three forward by more than a lease. It reports whether another call gets the lock
+// while the holder still has it.
 func steppedForward(t *testing.T, nodes ...int) (both bool) {
 	t.Helper()
 	inBubble(t, 3, func(b *bubble) {
 		const lease = 10 * time.Second
 		clocks := b.clocks(0, 0, 0)
 		p, q := b.process().warm(), b.process().warm()
-		key := firstAt(uint32(nodes[0]), 3) // the other one waits there
+		key := firstAt(uint32(nodes[0]), 3) // the other process waits there
 		ctx, hold := lock(b.T, p, key, lockmw.WithFixedLease(lease))
 		synctest.Wait() // until all nodes have it
 		next := q.call(key)
@@ -92,20 +92,20 @@ func steppedForward(t *testing.T, nodes ...int) (both bool) {
 	return both
 }
 
-func TestAClockThatIsSteppedForwardIsANodeThatForgets(t *testing.T) {
+func TestAClockThatIsSteppedForwardLosesGrants(t *testing.T) {
 	for node := range 3 {
 		if steppedForward(t, node) {
-			t.Errorf("two have the lock though only node %d has forgotten it", node)
+			t.Errorf("two hold the lock though only node %d has lost its grant", node)
 		}
 	}
 	if !steppedForward(t, 0, 2) {
-		t.Error("no two holders are seen: the promise could be greater")
+		t.Error("no two holders are seen: docs/redlock.md could promise more")
 	}
 }
 
-// A holder is gone, and the clock of one node is set back by an hour: there the lock is not over for so long. Calls that wait
-// at another one do not wait for that.
-func TestAClockThatIsSetBackHoldsNobodyUpWhoDoesNotWaitThere(t *testing.T) {
+// A holder is gone, and the clock of one node is set back by an hour, so its grant lasts an hour longer. Calls that wait at another
+// node do not wait for it.
+func TestAClockThatIsSetBackDelaysOnlyCallsThatWaitThere(t *testing.T) {
 	const lease = 3 * time.Second
 	for first := range 3 {
 		inBubble(t, 3, func(b *bubble) {
@@ -137,10 +137,10 @@ func TestAClockThatIsSetBackHoldsNobodyUpWhoDoesNotWaitThere(t *testing.T) {
 	}
 }
 
-// Answers that grant a lock come when its lease is over, or nearly. Nobody works by them.
-func TestAnswersThatAreLateByALeaseCountForNothing(t *testing.T) {
+// Answers that grant a lock arrive when its lease has expired, or nearly. The call does not use them.
+func TestAnswersThatAreLateByALeaseDoNotCount(t *testing.T) {
 	const lease = 200 * time.Millisecond
-	for _, late := range []int{2, 3} { // so many of three
+	for _, late := range []int{2, 3} { // nodes of three
 		inBubble(t, 3, func(b *bubble) {
 			p := b.process(redlock.WithNodeTimeout(time.Second)).warm()
 			var held []*redistest.Fault
@@ -150,7 +150,7 @@ func TestAnswersThatAreLateByALeaseCountForNothing(t *testing.T) {
 			c := p.call("item", lockmw.WithLease(lease))
 			time.Sleep(lease + lease/2)
 			if c.returned() {
-				b.Fatalf("the lock is had before most nodes have answered: %v", c.err)
+				b.Fatalf("the lock is taken before a majority has answered: %v", c.err)
 			}
 			for _, f := range held {
 				f.Deliver()
@@ -167,8 +167,8 @@ func TestAnswersThatAreLateByALeaseCountForNothing(t *testing.T) {
 	}
 }
 
-// A request reaches its node when its lease would be over, and its caller is done. It takes nothing.
-func TestARequestThatIsLateByALeaseTakesNothing(t *testing.T) {
+// A request reaches its node after its lease would have expired and its caller has unlocked. It takes no lock.
+func TestARequestThatIsLateByALeaseTakesNoLock(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p, q := b.process().warm(), b.process().warm()
 		late := p.wires[1].Withhold("{item}")
@@ -180,7 +180,7 @@ func TestARequestThatIsLateByALeaseTakesNothing(t *testing.T) {
 			b.Fatalf("%q, %v", answer, err)
 		}
 		if b.isHeld(1, "item") {
-			b.Error("a node has granted the lock to nobody")
+			b.Error("a node has granted the lock without a caller")
 		}
 		_, hold, err := q.TryLock(b.Context(), "item")
 		if err != nil {

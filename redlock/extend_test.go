@@ -11,10 +11,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// extendLease is the lease of these holds, and the one to which they are extended is twice that.
+// extendLease is the lease of these holds. They are extended to twice that time.
 const extendLease = 10 * time.Second
 
-// One node of three answers later than the two that make up the hold, and then one of these two fails. The late node counts.
+// One node of three answers later than the two on which the hold rests, and then one of these two fails. The late node counts.
 func TestAHoldIsExtendedAtANodeThatAnsweredLate(t *testing.T) {
 	leases := map[string]lockmw.Option{
 		"a fixed lease":   lockmw.WithFixedLease(extendLease),
@@ -43,7 +43,7 @@ func TestAHoldIsExtendedAtANodeThatAnsweredLate(t *testing.T) {
 						b.Errorf("the hold has ended: %v", context.Cause(ctx))
 					}
 					if _, _, err := q.TryLock(b.Context(), "item"); err == nil {
-						b.Error("two have the lock")
+						b.Error("two hold the lock")
 					}
 					p.wires[(late+1)%3].Restore()
 					_ = hold.Unlock()
@@ -53,12 +53,12 @@ func TestAHoldIsExtendedAtANodeThatAnsweredLate(t *testing.T) {
 	}
 }
 
-// The late answer comes while the hold is extended, or its node has to be told of the token first.
+// The late answer arrives while the hold is extended, or its node must receive the token first.
 func TestExtendWaitsForANodeThatIsAboutToCount(t *testing.T) {
 	for name, late := range map[string]func(b *bubble, p *process) *redistest.Fault{
 		"it answers late": func(_ *bubble, p *process) *redistest.Fault { return p.wires[2].HoldReply("{item}") },
 		"its counter is behind": func(b *bubble, p *process) *redistest.Fault {
-			return b.raiseOf(p, 2, func(w *redistest.Wire, match ...string) *redistest.Fault { return w.HoldReply(match...) })
+			return b.bumpOf(p, 2, func(w *redistest.Wire, match ...string) *redistest.Fault { return w.HoldReply(match...) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestExtendWaitsForANodeThatIsAboutToCount(t *testing.T) {
 	}
 }
 
-// raiseOf has the counters of all nodes but one be ahead, so that it is told of the token, and disturbs that.
-func (b *bubble) raiseOf(p *process, node int, disturb func(w *redistest.Wire, match ...string) *redistest.Fault) *redistest.Fault {
+// bumpOf sets the counters of all nodes but one ahead, so that this node must receive the token, and disturbs that command.
+func (b *bubble) bumpOf(p *process, node int, disturb func(w *redistest.Wire, match ...string) *redistest.Fault) *redistest.Fault {
 	var ahead int64
 	for i := range b.nodes.Servers() {
 		if i != node {
@@ -96,11 +96,11 @@ func (b *bubble) raiseOf(p *process, node int, disturb func(w *redistest.Wire, m
 	return disturb(p.wires[node], strconv.FormatInt(ahead+1, 10))
 }
 
-// The command that tells a node of the token is lost. It is sent again, and then the node counts.
-func TestANodeThatWasNotToldOfTheTokenIsToldAgain(t *testing.T) {
+// The command that sends the token to a node is lost. It is sent again, and then the node counts.
+func TestALostTokenCommandIsSentAgain(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process().warm()
-		lost := b.raiseOf(p, 2, (*redistest.Wire).Withhold)
+		lost := b.bumpOf(p, 2, (*redistest.Wire).Withhold)
 		ctx, hold := lock(b.T, p, "item", lockmw.WithLease(extendLease))
 		<-lost.Caught()
 		time.Sleep(3 * time.Second)
@@ -114,7 +114,7 @@ func TestANodeThatWasNotToldOfTheTokenIsToldAgain(t *testing.T) {
 	})
 }
 
-// A member of the hold is gone when it is released, and another node answers only then that it has granted the lock.
+// One node of the hold is unreachable when the hold is released, and another node only then answers that it has granted the lock.
 func TestANodeThatAnsweredLateConfirmsTheRelease(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process().warm()
@@ -136,8 +136,8 @@ func TestANodeThatAnsweredLateConfirmsTheRelease(t *testing.T) {
 	})
 }
 
-// Two nodes have granted the lock, and the one that has to be told of the token fails. The third has answered meanwhile.
-func TestANodeThatAnsweredLateIsToldOfTheToken(t *testing.T) {
+// Two nodes have granted the lock, and the one that must receive the token fails. The third node has answered in the meantime.
+func TestANodeThatAnsweredLateReceivesTheToken(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process().warm()
 		ahead := b.setCounter(0, 30*time.Second)

@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-func TestAMinorityThatFailsStopsNothing(t *testing.T) {
+func TestHoldsAndCallsContinueIfAMinorityFails(t *testing.T) {
 	suite.NeedsFull(t, "a lease has to pass")
 	t.Parallel()
 	for name, fail := range map[string]func(t *testing.T, s *redistest.Server, p *redistest.Proxy){
@@ -39,7 +39,7 @@ func TestAMinorityThatFailsStopsNothing(t *testing.T) {
 					proxy.Use(o)
 				}
 			}))
-			const lease = 10 * time.Second // which a machine that is busy with everything leaves to live
+			const lease = 10 * time.Second // long enough for a busy machine
 			ctx, held := lock(t, l, "held", lockmw.WithLease(lease))
 			fail(t, all[1], proxy)
 			began, n := time.Now(), 0
@@ -55,14 +55,14 @@ func TestAMinorityThatFailsStopsNothing(t *testing.T) {
 				t.Errorf("the hold has ended: %v", context.Cause(ctx))
 			case <-time.After(lease + lease/2 - time.Since(began)):
 			}
-			_ = held.Unlock() // the node that failed may have the hold, and not confirm
+			_ = held.Unlock() // the failed node may have the hold and not confirm
 			_, again := lock(t, l, "held")
 			_ = again.Unlock()
 		})
 	}
 }
 
-// firstAt returns a key whose calls wait at that one of n nodes.
+// firstAt returns a key whose calls wait at this node of n.
 func firstAt(node uint32, n int) string {
 	for i := 0; ; i++ {
 		key := lockmw.Key("item", strconv.Itoa(i))

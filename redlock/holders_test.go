@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// holderOf returns whom a try of the process finds in its way.
+// holderOf returns the holder that the error of a try reports.
 func (p *process) holderOf(key string) lockmw.Holder {
 	p.b.Helper()
 	_, _, err := p.TryLock(p.b.Context(), key)
@@ -21,8 +21,8 @@ func (p *process) holderOf(key string) lockmw.Holder {
 	return e.Holders[0]
 }
 
-// The nodes have given different tokens, each node is away in turn, and one was restarted. Whoever asks learns of one holder, by
-// the token that the hold has, and by one name of its process.
+// The nodes have granted different tokens, each node is unreachable in turn, and one was restarted. All of them report one holder,
+// with the token of the hold and one name of its process.
 func TestTheHolderOfABusyLockIsTheSameAtEachNode(t *testing.T) {
 	for first := range 3 {
 		inBubble(t, 3, func(b *bubble) {
@@ -50,12 +50,12 @@ func TestTheHolderOfABusyLockIsTheSameAtEachNode(t *testing.T) {
 				}
 			}
 			check("all nodes answer")
-			for away := range 3 {
-				q.wires[away].Cut()
-				check("a node is away")
-				time.Sleep(time.Second) // until that is known
+			for down := range 3 {
+				q.wires[down].Cut()
+				check("a node is unreachable")
+				time.Sleep(time.Second) // until the process has noticed
 				check("it is left out")
-				q.wires[away].Restore()
+				q.wires[down].Restore()
 				time.Sleep(time.Second)
 			}
 			b.restartEmpty(1, p, q)

@@ -11,10 +11,10 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// Calls take place one after the other, whatever becomes of their connections, commands and answers, and of a minority of the
-// nodes. These keep what they have granted.
+// Calls are linearizable, despite faults of their connections, commands and answers and of a minority of the nodes. The nodes keep
+// their data.
 func TestAHistoryIsLinearizable(t *testing.T) {
-	suite.NeedsFull(t, "histories that tell something take seconds")
+	suite.NeedsFull(t, "useful histories take seconds")
 	t.Parallel()
 	var nodes []*redistest.Server
 	cfg := env.RedisNodes(5, patientlyOver)
@@ -26,7 +26,7 @@ func TestAHistoryIsLinearizable(t *testing.T) {
 		return d
 	}
 	e := env.New(t, cfg)
-	for i, s := range nodes { // tokens are greater than those before by the rules, not by the clocks
+	for i, s := range nodes { // so that tokens rise by the rules and not by the clocks
 		counter := time.Now().Add(time.Duration(i) * 10 * time.Second).UnixMicro()
 		if err := s.NewClient(t).Set(t.Context(), e.Server.Prefix+":fence", counter, 0).Err(); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestAHistoryIsLinearizable(t *testing.T) {
 	fault.Linearizability(e, func(string) {
 		var back []func()
 		for _, i := range rand.Perm(len(nodes))[:1+rand.IntN(2)] {
-			back = append(back, goesAway(t, nodes[i]))
+			back = append(back, failNode(t, nodes[i]))
 		}
 		e.Pass(rand.N(100 * time.Millisecond))
 		for _, comeBack := range back {
@@ -45,8 +45,8 @@ func TestAHistoryIsLinearizable(t *testing.T) {
 	})
 }
 
-// goesAway kills or stops a node, and returns what brings it back.
-func goesAway(t *testing.T, s *redistest.Server) (comeBack func()) {
+// failNode kills or stops a node. Call comeBack to bring it back.
+func failNode(t *testing.T, s *redistest.Server) (comeBack func()) {
 	if rand.IntN(2) == 0 {
 		s.Pause(t)
 		return func() { s.Resume(t) }

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { locktest.Main(m, env.RedisNodes(3, patientlyOver))
 
 func over(nodes []*lockmw.Client) env.NodesLocker { return redlock.New(nodes) }
 
-// patientlyOver is over for real nodes, which a busy machine may let wait for longer than they have to answer.
+// patientlyOver is over with a longer node timeout, for real nodes on a busy machine.
 func patientlyOver(nodes []*lockmw.Client) env.NodesLocker {
 	return redlock.New(nodes, redlock.WithNodeTimeout(time.Second))
 }

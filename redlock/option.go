@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An Option is for New.
+// An Option configures New.
 type Option func(*settings) error
 
 type settings struct {
@@ -22,9 +22,9 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: redlock: %w", lockmw.ErrInvalidOption, fmt.Errorf(format, args...))
 }
 
-// WithQuorum sets at how many nodes a call must have the lock; default n/2+1, the majority. It is more than half of the
-// nodes, and at most all. With more than a majority fewer nodes may be away, and more may forget what they have granted:
-// 2k-n-1 of them. With all nodes, as in Redisson's MultiLock, one that is away stops everybody.
+// WithQuorum sets how many nodes must grant a lock. Default: n/2+1, the majority. k must be more than half of the nodes, and at most
+// all. With k above the majority fewer nodes may be unreachable, but more may lose grants within a lease: up to 2k-n-1. With all
+// nodes, as in Redisson's MultiLock, one unreachable node stops all calls.
 func WithQuorum(k int) Option {
 	return func(s *settings) error {
 		if k < 1 {
@@ -35,8 +35,8 @@ func WithQuorum(k int) Option {
 	}
 }
 
-// WithoutToken spares the round trip that may be needed to have enough nodes know the fencing token. Hold.Token returns 0
-// then, which a store that compares tokens refuses.
+// WithoutToken takes locks without a fencing token, which may save a round trip. Default: with a token. Hold.Token then returns 0,
+// which a store that compares tokens refuses.
 func WithoutToken() Option {
 	return func(s *settings) error {
 		s.cfg.Tokens = false
@@ -44,9 +44,9 @@ func WithoutToken() Option {
 	}
 }
 
-// WithNodeTimeout sets how long a node may take to answer until it counts as away; default 500 ms, from 1 ms to 1 s. Nobody
-// waits that long as long as enough others answer. It has to be longer than a round trip to the most distant node that is
-// needed.
+// WithNodeTimeout sets how long a node may take to answer before it counts as unreachable. Default: 500 ms; from 1 ms to 1 s. While
+// enough other nodes answer, calls do not wait for it. It must be longer than a round trip to the most distant node that is needed
+// for a quorum.
 func WithNodeTimeout(d time.Duration) Option {
 	return func(s *settings) error {
 		if d < time.Millisecond || d > maxLimit {
@@ -57,7 +57,7 @@ func WithNodeTimeout(d time.Duration) Option {
 	}
 }
 
-// WithOptions sets defaults of the locks. They take precedence over those of the first node's Client.
+// WithOptions sets defaults of the locks. They take precedence over those of the first Client.
 func WithOptions(opts ...lockmw.Option) Option {
 	return func(s *settings) error {
 		s.options = append(s.options, opts...)
@@ -73,7 +73,7 @@ func (s *settings) setQuorum(n int) error {
 	case k > n:
 		return invalid("WithQuorum(%d) of %d nodes: give it at most %d", k, n, n)
 	case k <= n/2:
-		return invalid("WithQuorum(%d) of %d nodes: two calls could each have so many; give it at least %d", k, n, n/2+1)
+		return invalid("WithQuorum(%d) of %d nodes: two calls could each have as many; give it at least %d", k, n, n/2+1)
 	}
 	return nil
 }

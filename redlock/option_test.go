@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-func TestAHoldEndsBeforeTheNodesGiveItAwayByTheClockMargin(t *testing.T) {
+func TestAHoldEndsEarlierByTheClockMargin(t *testing.T) {
 	const lease, margin = 3 * time.Second, time.Second
 	inBubble(t, 3, func(b *bubble) {
 		p, q := b.process(lockmw.WithClockMargin(margin)).warm(), b.process().warm()
@@ -42,13 +42,13 @@ func TestAHoldEndsBeforeTheNodesGiveItAwayByTheClockMargin(t *testing.T) {
 	})
 }
 
-// turns are the times at which a node grants a key, and has it free again.
+// turns are the times at which a node grants and frees a key.
 type turns struct {
 	mu             sync.Mutex
 	granted, freed []time.Time
 }
 
-// turnsAt watches a node.
+// turnsAt records the turns of a key at a node.
 func (b *bubble) turnsAt(node int, key string) *turns {
 	all := &turns{}
 	holder := "lockmw:{" + key + "}"
@@ -76,8 +76,8 @@ func (a *turns) pauses() (list []time.Duration) {
 	return list
 }
 
-// Others have all nodes but the first: attempts come to nothing, one after the other.
-func TestAttemptsThatComeToNothingPauseAtRandom(t *testing.T) {
+// Other calls hold the key at all nodes but the first, so one attempt after the other fails.
+func TestFailedAttemptsPauseAtRandom(t *testing.T) {
 	const least, most = 10 * time.Millisecond, 500 * time.Millisecond
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process().warm()
@@ -96,7 +96,7 @@ func TestAttemptsThatComeToNothingPauseAtRandom(t *testing.T) {
 		}
 		for i, pause := range pauses {
 			if bound := min(least<<min(i+1, 16), most); pause < least || pause > bound {
-				b.Errorf("pause %d is %v, and must be from %v to %v", i, pause, least, bound)
+				b.Errorf("pause %d is %v, want %v to %v", i, pause, least, bound)
 			}
 		}
 		if longest := slices.Max(pauses); longest < most/2 {

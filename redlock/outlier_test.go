@@ -12,10 +12,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// farAhead is more than a token may be ahead of the others'.
+// farAhead is more than a token may be ahead of other nodes' tokens.
 const farAhead = time.Hour
 
-// setCounter sets the counter of a node, and returns the token that it is.
+// setCounter sets the counter of a node, and returns its value.
 func (b *bubble) setCounter(node int, ahead time.Duration) int64 {
 	b.Helper()
 	token := time.Now().Add(ahead).UnixMicro()
@@ -44,7 +44,7 @@ func (b *bubble) isHeld(node int, key string) bool {
 	return b.node(node).Mini.Exists("lockmw:{" + key + "}")
 }
 
-// One counter of three is far off, or one clock is. It does not count, and the others' counters stay what they are.
+// One counter or clock of three is far off. It does not count, and the other counters stay unchanged.
 func TestANodeWhoseTokensAreFarOffDoesNotCount(t *testing.T) {
 	for what, set := range map[string]func(b *bubble, node int){
 		"counter": func(b *bubble, node int) { b.setCounter(node, farAhead) },
@@ -75,8 +75,8 @@ func TestANodeWhoseTokensAreFarOffDoesNotCount(t *testing.T) {
 	}
 }
 
-// Without it there are too few, and the error says why.
-func TestTooFewNodesAreLeftBesideOneWhoseTokensAreFarOff(t *testing.T) {
+// Without this node too few nodes are left, and the error says why.
+func TestWithoutANodeWhoseTokensAreFarOffTooFewAreLeft(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		b.setCounter(2, farAhead)
 		p := b.process()
@@ -95,8 +95,8 @@ func TestTooFewNodesAreLeftBesideOneWhoseTokensAreFarOff(t *testing.T) {
 	})
 }
 
-// A token that is less far ahead is one that somebody may have seen.
-func TestTokensThatAreLittleAheadAreBelieved(t *testing.T) {
+// A caller may have seen a token that is less far ahead.
+func TestTokensThatAreALittleAheadCount(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p, ahead := b.process().warm(), b.setCounter(2, 59*time.Second)
 		p.wires[0].Silence()
@@ -108,8 +108,8 @@ func TestTokensThatAreLittleAheadAreBelieved(t *testing.T) {
 	})
 }
 
-// Most nodes are right: the one that is far behind them is the one that is off.
-func TestMostNodesAreBelieved(t *testing.T) {
+// The majority is right, so a node that is far behind it is off.
+func TestTheMajorityOfCountersCounts(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		b.setCounter(1, farAhead)
 		ahead := b.setCounter(2, farAhead)

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/redlock"
 )
 
-// reaches has a process reach only some of the nodes. The others do not answer, and nobody says so.
+// reaches lets a process reach only these nodes. The others do not answer, and their connections do not break.
 func (p *process) reaches(nodes ...int) {
 	for _, w := range p.wires {
 		w.Swallow()
@@ -23,8 +23,8 @@ func (p *process) reaches(nodes ...int) {
 	}
 }
 
-// crowd has callers of a process make a call again and again until ctx ends.
-func (p *process) crowd(ctx context.Context, wg *sync.WaitGroup, callers int, call func(ctx context.Context)) {
+// repeat lets several callers of a process repeat a call until ctx ends.
+func (p *process) repeat(ctx context.Context, wg *sync.WaitGroup, callers int, call func(ctx context.Context)) {
 	for range callers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
@@ -34,29 +34,29 @@ func (p *process) crowd(ctx context.Context, wg *sync.WaitGroup, callers int, ca
 	}
 }
 
-// Who reaches two nodes of five is told in time that these are too few. Who reaches four goes on as if he were alone, though
-// he needs one of the two.
-func TestAPartitionStopsTheMinorityOnly(t *testing.T) {
+// A process that reaches two nodes of five gets ErrUnavailable in time. A process that reaches four continues as if it were alone,
+// though it needs one of the two.
+func TestAPartitionStopsOnlyTheMinority(t *testing.T) {
 	const wait = 2 * time.Second
 	inBubble(t, 5, func(b *bubble) {
 		few, most := b.process(redlock.WithQuorum(4)).warm(), b.process(redlock.WithQuorum(4)).warm()
-		key := firstAt(0, 5) // which all reach
+		key := firstAt(0, 5) // both processes reach this node
 		few.reaches(0, 1)
 		most.reaches(0, 2, 3, 4)
 		parted := time.Now()
 		ctx, cancel := context.WithCancel(b.Context())
 		var wg sync.WaitGroup
-		few.crowd(ctx, &wg, 4, func(ctx context.Context) {
+		few.repeat(ctx, &wg, 4, func(ctx context.Context) {
 			start := time.Now()
 			_, _, err := few.Lock(ctx, key, lockmw.WithWait(wait))
 			if took := time.Since(start); !errors.Is(err, lockmw.ErrUnavailable) && ctx.Err() == nil || took > wait {
 				b.Errorf("a call of the minority: %v after %v, want ErrUnavailable", err, took)
 			}
 		})
-		few.crowd(ctx, &wg, 1, func(ctx context.Context) {
+		few.repeat(ctx, &wg, 1, func(ctx context.Context) {
 			start := time.Now()
 			_, _, err := few.TryLock(ctx, key)
-			early := time.Since(parted) < 2*time.Second && errors.Is(err, lockmw.ErrBusy) // it is, and most nodes have answered of late
+			early := time.Since(parted) < 2*time.Second && errors.Is(err, lockmw.ErrBusy) // the lock is busy, and a majority has answered lately
 			if took := time.Since(start); !errors.Is(err, lockmw.ErrUnavailable) && ctx.Err() == nil && !early || took > wait {
 				b.Errorf("a try of the minority: %v after %v, want ErrUnavailable", err, took)
 			}
@@ -65,7 +65,7 @@ func TestAPartitionStopsTheMinorityOnly(t *testing.T) {
 		for time.Since(parted) < 6*time.Second {
 			start := time.Now()
 			_, hold := lock(b.T, most, key)
-			if took := time.Since(start); took > time.Second { // one waits for the node that is away, for its timeout
+			if took := time.Since(start); took > time.Second { // one call waits for the timeout of the unreachable node
 				b.Errorf("a call of the majority took %v", took)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -76,8 +76,8 @@ func TestAPartitionStopsTheMinorityOnly(t *testing.T) {
 	})
 }
 
-// A lock was busy before most nodes were lost. It is not known then whether it still is.
-func TestWhoLosesMostNodesDoesNotTakeALockForBusy(t *testing.T) {
+// A lock was busy before a majority became unreachable. Whether it still is, is then unknown.
+func TestACallWithoutAMajorityFailsWithUnavailableNotBusy(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p, q := b.process().warm(), b.process().warm()
 		_, hold := lock(b.T, q, "item")
@@ -94,8 +94,8 @@ func TestWhoLosesMostNodesDoesNotTakeALockForBusy(t *testing.T) {
 	})
 }
 
-// Each of two processes reaches three nodes of five, which have one in common. They exclude each other, and both go on.
-func TestAPartitionWithTwoMajoritiesThatMeet(t *testing.T) {
+// Each of two processes reaches three nodes of five, and one node is common to both. They exclude each other, and both continue.
+func TestAPartitionWithTwoOverlappingMajorities(t *testing.T) {
 	inBubble(t, 5, func(b *bubble) {
 		left, right := b.process().warm(), b.process().warm()
 		left.reaches(0, 1, 2)
@@ -105,14 +105,14 @@ func TestAPartitionWithTwoMajoritiesThatMeet(t *testing.T) {
 		var wg sync.WaitGroup
 		turns := make([]int, 2)
 		for i, p := range []*process{left, right} {
-			p.crowd(ctx, &wg, 1, func(ctx context.Context) {
+			p.repeat(ctx, &wg, 1, func(ctx context.Context) {
 				_, held, err := rec.Lock(ctx, p, "item")
 				if err != nil {
 					return // the end
 				}
 				time.Sleep(100 * time.Millisecond)
 				if turns[i]++; held.Unlock() != nil {
-					b.Errorf("a release is not confirmed by the nodes that are reached")
+					b.Errorf("the reachable nodes have not confirmed a release")
 				}
 			})
 		}
@@ -128,8 +128,8 @@ func TestAPartitionWithTwoMajoritiesThatMeet(t *testing.T) {
 	})
 }
 
-// A holder finds himself with two nodes of five. Others get the lock when he has lost it, and not before.
-func TestAHolderWhoIsCutOffIsFollowedWhenHisLeaseIsOver(t *testing.T) {
+// A partition leaves a holder with two nodes of five. Others get the lock after its hold has ended, not before.
+func TestAHoldThatIsCutOffIsFollowedWhenItsLeaseExpires(t *testing.T) {
 	const lease = 3 * time.Second
 	for _, first := range []int{0, 3} {
 		inBubble(t, 5, func(b *bubble) {
@@ -137,13 +137,13 @@ func TestAHolderWhoIsCutOffIsFollowedWhenHisLeaseIsOver(t *testing.T) {
 			key := firstAt(uint32(first), 5)
 			ctx, hold := lock(b.T, few, key, lockmw.WithLease(lease))
 			next := most.call(key)
-			time.Sleep(2 * lease) // it is renewed
+			time.Sleep(2 * lease) // the hold is renewed
 			few.reaches(0, 1)
 			most.reaches(2, 3, 4)
 			parted := time.Now()
 			<-ctx.Done()
 			if next.returned() {
-				b.Error("two have the lock")
+				b.Error("two hold the lock")
 			}
 			if cause := context.Cause(ctx); !errors.Is(cause, lockmw.ErrLost) {
 				b.Errorf("the cause is %v, want ErrLost", cause)
@@ -155,7 +155,7 @@ func TestAHolderWhoIsCutOffIsFollowedWhenHisLeaseIsOver(t *testing.T) {
 			if next.hold.Token() <= hold.Token() {
 				b.Errorf("token %d after %d", next.hold.Token(), hold.Token())
 			}
-			few.reaches(0, 1, 2, 3, 4) // what he has sent meanwhile arrives, or is given up
+			few.reaches(0, 1, 2, 3, 4) // commands sent in the meantime arrive or are given up
 			most.reaches(0, 1, 2, 3, 4)
 			if _, _, err := few.TryLock(b.Context(), key); !errors.Is(err, lockmw.ErrBusy) {
 				b.Errorf("a try after the partition: %v, want ErrBusy", err)
@@ -170,7 +170,7 @@ func TestAHolderWhoIsCutOffIsFollowedWhenHisLeaseIsOver(t *testing.T) {
 	}
 }
 
-// All connections are half-open for a while. Whoever waits has the lock when they are not any more.
+// All connections are half-open for a while. A waiting call gets the lock after they recover.
 func TestCallsOutliveNodesThatAreAllHalfOpen(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process().warm()
@@ -184,7 +184,7 @@ func TestCallsOutliveNodesThatAreAllHalfOpen(t *testing.T) {
 		healed := time.Now()
 		<-waits.done
 		if took := time.Since(healed); waits.err != nil || took > 2*time.Second {
-			b.Fatalf("the lock is had %v after the nodes: %v", took, waits.err)
+			b.Fatalf("the lock is taken %v after the nodes recovered: %v", took, waits.err)
 		}
 		usertest.Unlock(b, waits.hold)
 	})

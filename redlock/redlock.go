@@ -1,38 +1,49 @@
-// Package redlock is a lock over several independent Redis servers: who has it at most of them has it.
+// Package redlock takes a lock on several independent Redis servers, so that a minority of them may be unreachable: the lock is held
+// once a majority of the nodes grants it.
 //
-//	nodes := []*lockmw.Client{a, b, c} // of three servers that know nothing of one another
+//	nodes := []*lockmw.Client{a, b, c} // Clients of three independent servers
 //	locks := redlock.New(nodes)
 //	ctx, hold, err := locks.Lock(ctx, lockmw.Key("item", id))
 //
-// A lock on one server is as available as that server. Here a minority may die, hang or be cut off: holds go on, and new ones
-// are granted. It is a lockmw.Locker like the others: re-entry, contexts, watchdog, observers, middleware and failing open
-// are the same, and so are the errors. There is one mode, which excludes everybody; calls of one process are served in their
-// order, those of several processes are not.
+// A lock on one server is only as available as that server. Here a minority may die, hang or be cut off: holds continue, and new
+// ones are granted. A Locker is a lockmw.Locker like the others, with the same re-entry, contexts, watchdog, observers, middleware,
+// errors and failing open. There are only exclusive locks. Calls of one process are served in order; processes are not. See
+// [docs/redlock.md].
 //
 // # How it works
 //
-// A call asks all nodes at once, and has the lock when most of them have granted it: in one round trip, if nobody is in the
-// way. Its deadline is the latest one until which enough nodes have it. If it is refused, it waits in the queue of one node,
-// the same for all calls of the key, and asks the others when that one hands it over. Nobody waits in a queue who does not
-// reach most of the nodes, so that he holds up nobody who does. A hold is over when too few nodes have it, and not when one
-// of them dies. One that comes back takes part again within about a second, also if it has lost its data; docs/redlock.md says
-// how nodes are restarted one by one.
+// A call asks all nodes together, and holds the lock once a majority has granted it. That takes one round trip if no other call
+// competes. The hold's deadline is the latest time until which enough nodes keep their grants.
 //
-// The token of a hold is one that k nodes know of before the hold begins, and greater than those of all earlier holds: the
-// nodes' clocks may differ.
+// A call that is refused waits in the queue of one node, the same for all calls of the key. When that node hands it the lock, it asks
+// the other nodes. A call that cannot reach a majority does not queue, so it cannot block a call that can.
+//
+// A hold ends when too few nodes have it, not when one node dies. A node that comes back takes part in the holds within about a
+// second, even if it has lost its data. docs/redlock.md says how to restart nodes one by one.
+//
+// Before a hold begins, k nodes (the quorum) have its fencing token, which is greater than the tokens of all earlier holds. Nodes'
+// clocks may differ.
 //
 // # What can go wrong
 //
-// A server that forgets what it has granted can grant it again: two calls then have the lock, each at a majority. So give the
-// nodes' Clients a quarantine (lockmw.WithQuarantine), or have the servers write each command to their disks before they
-// answer (appendfsync always), or demand more nodes (WithQuorum): with k of n, 2k-n-1 may forget. A clock that is stepped
-// forward by a lease forgets, too. And a process may be paused between its last look at its context and its write, as with
-// every lock service: check the token where the write happens. docs/redlock.md says what is promised when, and when a
-// consensus system such as etcd is the better choice.
+// A server that loses its data can grant a lock again. Two calls may then hold the lock, each at a majority. There are three ways to
+// prevent this:
 //
-// The idea is from the Redis documentation ("Distributed Locks with Redis", with its sections on retries, extending and
-// delayed restarts). What it does and does not promise was argued by Martin Kleppmann, "How to do distributed locking"
-// (2016), and Salvatore Sanfilippo, "Is Redlock safe?" (2016). Rule 24 of docs/protocol.md is what is done here.
+//   - Give the nodes' Clients a quarantine (lockmw.WithQuarantine).
+//   - Let the servers write each command to disk before they answer (appendfsync always).
+//   - Require more nodes (WithQuorum): with k of n nodes, up to 2k-n-1 may lose grants within a lease.
+//
+// A node whose clock is stepped forward by a lease also loses its grants, and no quarantine helps. As with every lock service, a
+// process may be paused between its last check of its context and its write: check the token where you write. docs/redlock.md says
+// what is promised when, and when a consensus system such as etcd is the better choice.
+//
+// # Sources
+//
+// The algorithm is from the Redis documentation ("Distributed Locks with Redis", with its sections on retries, extending and delayed
+// restarts). Its guarantees were disputed by Martin Kleppmann, "How to do distributed locking" (2016), and Salvatore Sanfilippo, "Is
+// Redlock safe?" (2016). Rule 24 of docs/protocol.md describes this implementation.
+//
+// [docs/redlock.md]: https://github.com/lockmw/go/blob/main/docs/redlock.md
 package redlock
 
 import (
@@ -47,9 +58,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Locker takes locks over several nodes. Its errors are those of lockmw.Client; ErrUnavailable says how many nodes have
-// answered. Safe for concurrent use. One Locker per process is enough: several do not re-enter one another's locks, and do
-// not pass them on to one another.
+// A Locker takes locks over several nodes. It returns the same errors as lockmw.Client; ErrUnavailable says how many nodes have
+// answered. It is safe for concurrent use. Use one Locker per process: several neither re-enter one another's locks nor pass them on
+// to one another.
 type Locker struct {
 	mark
 	locker kinds.Locker
@@ -60,18 +71,27 @@ type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ lockmw.Locker = (*Locker)(nil)
 
-// New returns a Locker over the locks of the nodes' Clients. It sends nothing then. The nodes should be given in the same
-// order in all processes: calls for a key wait for each other at the same one then. They are independent servers: no
-// replicas of one another, and no nodes of a Cluster. A node may be a master that Sentinels name.
+// New returns a Locker over the servers of the Clients: normally three or five, at most 15. It sends no command. Close the Locker
+// before its Clients.
 //
-// The Locker has the options of the first Client, and WithOptions takes precedence. The other Clients must have the same
-// prefix, lease and quarantine. A key should not be locked by a node's Client itself as well: that is one more contender.
+// The nodes must be independent servers, neither replicas of one another nor nodes of a Cluster. Each may be a master with Sentinels
+// of its own. Give the nodes in the same order in all processes, so that calls for a key queue at the same node. All Clients must
+// have the same prefix, lease and quarantine.
 //
-// New panics if that cannot work, with an error that wraps lockmw.ErrInvalidOption and says what to do: there is no node, one is nil or closed or given twice, one is
-// a Cluster, they differ in what has to be the same, the quorum is not more than half of them, or the lease is no shorter than
-// the quarantine of the nodes. A server that is given
-// twice by different names has one vote all the same, as it grants a key once; calls that need its second vote fail with
-// ErrInvalidOption, and say so.
+// The Locker has the options of the first Client; WithOptions takes precedence. Do not also lock a key with the Client of a node: it
+// would compete with the Locker.
+//
+// New panics with an error that wraps lockmw.ErrInvalidOption and says what to do, if
+//
+//   - there is no node, or more than 15
+//   - a node is nil, closed, a Cluster, or given twice
+//   - the Clients differ in prefix, lease or quarantine
+//   - the quorum is not more than half of the nodes
+//   - the lease or a minimum hold is not shorter than the quarantine
+//   - an option is nil or invalid
+//
+// New cannot detect a server that is given twice by different names. Such a server has one vote, because it grants a key once. Calls
+// that need its second vote fail with ErrInvalidOption, whose text says so.
 func New(nodes []*lockmw.Client, opts ...Option) *Locker {
 	l, err := newLocker(nodes, opts)
 	if err != nil {
@@ -112,12 +132,12 @@ func newLocker(nodes []*lockmw.Client, opts []Option) (*Locker, error) {
 	return l, nil
 }
 
-// Lock implements lockmw.Locker.
+// Lock takes the lock. It implements lockmw.Locker.
 func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.made().locker.Lock(ctx, key, opts...)
 }
 
-// TryLock is Lock with WithWait(0).
+// TryLock is Lock with WithWait(0): it tries once.
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.made().locker.TryLock(ctx, key, opts...)
 }
@@ -125,8 +145,8 @@ func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option)
 // Logger returns the logger of the first node's Client: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.made().locker.Logger() }
 
-// Shutdown refuses new locks with ErrClosed, ends waits with it, and returns when all holds have ended or ctx does. In the second
-// case its error wraps ctx.Err and says how many holds have not ended. Meanwhile the watchdog renews leases. Call Close afterwards.
+// Shutdown waits until all holds have ended. New calls and waits fail with ErrClosed, and the watchdog continues to renew leases. If
+// ctx ends first, Shutdown returns an error that wraps ctx.Err and says how many holds have not ended. Call Close afterwards.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("the context is nil")
@@ -134,14 +154,16 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	return l.made().locks.Shutdown(ctx)
 }
 
-// Close ends everything now: waits and holds end with ErrClosed, and the locks are released. It returns when the Locker's
-// goroutines have ended. It continues for as long as the nodes confirm releases, and stops waiting for a node that has confirmed
-// none for 2 s. If a quorum of nodes has not confirmed all releases, Close logs how many locks are left, and returns an
-// ErrUnavailable with that number. These locks become free when their leases expire. The nodes' Clients stay open: close them after it. A Locker whose Clients are all closed is closed,
-// too. Further calls of Close do nothing.
+// Close ends waits and holds immediately with ErrClosed, and releases the locks. It returns when the Locker's goroutines have ended.
+// The nodes' Clients stay open: close them afterwards. A Locker is also closed when all its Clients are closed. Further calls of
+// Close do nothing.
+//
+// Close waits as long as the nodes confirm releases, but not for a node that has confirmed none for 2 s. If a quorum of nodes has not
+// confirmed all releases, Close logs how many locks are left and returns an ErrUnavailable with that number. These locks become free
+// when their leases expire.
 func (l *Locker) Close() error { return l.made().locks.Close() }
 
-// made returns l.
+// made returns l, and panics if New did not make it.
 func (l *Locker) made() *Locker {
 	if l == nil || l.locker == nil {
 		panic("redlock: the Locker is nil, or was not made by New")

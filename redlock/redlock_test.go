@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/redlock"
 )
 
-// client returns a Client of a server that is not there: nothing is sent.
+// client returns a Client of a server that does not exist. No command is sent.
 func client(t *testing.T, addr string, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
@@ -31,7 +31,7 @@ func client(t *testing.T, addr string, opts ...lockmw.ClientOption) *lockmw.Clie
 	return c
 }
 
-func TestWhatCannotWorkIsRefused(t *testing.T) {
+func TestInvalidNodesAndOptionsAreRefused(t *testing.T) {
 	a, b, c := client(t, "127.0.0.1:1"), client(t, "127.0.0.1:2"), client(t, "127.0.0.1:3")
 	closed := client(t, "127.0.0.1:4")
 	_ = closed.Close()
@@ -88,7 +88,7 @@ func TestAServerWithSeveralNamesHasOneVote(t *testing.T) {
 		s, other := b.node(0), b.node(1)
 		behind := func(of ...*redistest.Server) *redlock.Locker {
 			return newLocker(b.T, clients(b.T, of, func(i int, o *redis.Options) {
-				o.Addr = fmt.Sprintf("127.0.0.%d:0", 100+i) // another name; the server is dialled by another way
+				o.Addr = fmt.Sprintf("127.0.0.%d:0", 100+i) // another name; the Dialer connects to the server
 				plainConns(o)
 			}))
 		}
@@ -99,7 +99,7 @@ func TestAServerWithSeveralNamesHasOneVote(t *testing.T) {
 		first, second := behind(s, s, other), behind(s, s, other)
 		_, hold := lock(b.T, first, "task")
 		if _, _, err := second.TryLock(b.Context(), "task"); err == nil {
-			b.Error("two have the lock")
+			b.Error("two hold the lock")
 		}
 		usertest.Unlock(b, hold)
 	})
@@ -132,14 +132,14 @@ func TestWithoutToken(t *testing.T) {
 	usertest.Unlock(t, hold)
 }
 
-// Tokens rise over Lockers that have different clocks to go by, and nodes of which each misses some holds.
-func TestTokensRiseThoughNodesComeAndGo(t *testing.T) {
+// Tokens rise although Lockers go by different clocks, and each node misses some holds.
+func TestTokensRiseWhileNodesFailAndComeBack(t *testing.T) {
 	t.Parallel()
 	all := three(t)
 	last := int64(0)
 	for round := range 6 {
-		away := all[round%3]
-		away.Pause(t)
+		down := all[round%3]
+		down.Pause(t)
 		l := locker(t, all, redlock.WithNodeTimeout(100*time.Millisecond))
 		for range 3 {
 			_, hold := lock(t, l, "item")
@@ -149,7 +149,7 @@ func TestTokensRiseThoughNodesComeAndGo(t *testing.T) {
 			last = hold.Token()
 			_ = hold.Unlock()
 		}
-		away.Resume(t)
+		down.Resume(t)
 	}
 }
 
@@ -173,8 +173,8 @@ func TestAHandOverNeedsNoPause(t *testing.T) {
 	})
 }
 
-// A try that comes while the nodes are asked for a call that can wait is answered with it: it is behind that call.
-func TestATryBesideACallThatWaitsIsAnsweredAtOnce(t *testing.T) {
+// A try that comes while the nodes are asked for a call that may wait is behind that call, so it gets its answer with it.
+func TestATryNextToAWaitingCallIsAnsweredImmediately(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p, q := b.process().warm(), b.process().warm()
 		_, held := lock(b.T, q, "item")
@@ -198,7 +198,7 @@ func TestATryBesideACallThatWaitsIsAnsweredAtOnce(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		asked[0].Deliver() // who waits, waits there
+		asked[0].Deliver() // calls for the key wait there
 		synctest.Wait()
 		for i, try := range tries {
 			if !try.returned() || !errors.Is(try.err, lockmw.ErrBusy) {
@@ -214,7 +214,7 @@ func TestATryBesideACallThatWaitsIsAnsweredAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatIsNilIsNamed(t *testing.T) {
+func TestNilArgumentsAreNamed(t *testing.T) {
 	var ctx context.Context
 	a := client(t, "127.0.0.1:1")
 	l := newLocker(t, []*lockmw.Client{a})

@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A node that does not answer a release holds up nobody: enough others have.
-func TestASilentNodeDoesNotHoldUpTheNextCallOfItsProcess(t *testing.T) {
+// A node that does not answer a release delays no call, because enough other nodes answer.
+func TestASilentNodeDoesNotDelayTheNextCallOfItsProcess(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process().warm()
 		_, hold := lock(b.T, p, "item")
@@ -30,7 +30,7 @@ func TestASilentNodeDoesNotHoldUpTheNextCallOfItsProcess(t *testing.T) {
 	})
 }
 
-// scripts are those about the key that were sent on the wire since its Record.
+// scripts counts the scripts for key that were sent on the wire since its Record.
 func scripts(w *redistest.Wire, key string) (n int) {
 	for _, c := range w.Sent() {
 		if c.IsScript() && c.Concerns("{"+key+"}") {
@@ -40,7 +40,7 @@ func scripts(w *redistest.Wire, key string) (n int) {
 	return n
 }
 
-// Who waits at the first node asks the others as soon as that is free. So it is told to be free when they are.
+// A call that waits at the first node asks the others as soon as the first is free. So the first node is released after the others.
 func TestTheNodeInWhoseQueueOthersWaitIsReleasedLast(t *testing.T) {
 	for first := range 3 {
 		inBubble(t, 3, func(b *bubble) {
@@ -48,7 +48,7 @@ func TestTheNodeInWhoseQueueOthersWaitIsReleasedLast(t *testing.T) {
 			key := firstAt(uint32(first), 3)
 			_, hold := lock(b.T, p, key, lockmw.WithLease(3*time.Second))
 			waits := q.call(key)
-			time.Sleep(2 * time.Second) // until the holder has heard of that by a renewal
+			time.Sleep(2 * time.Second) // until the holder has learnt of it by a renewal
 			var held []*redistest.Fault
 			for i, w := range p.wires {
 				w.Record()
@@ -74,15 +74,15 @@ func TestTheNodeInWhoseQueueOthersWaitIsReleasedLast(t *testing.T) {
 				b.Errorf("the first node was sent %d commands", n)
 			}
 			if !waits.returned() || waits.err != nil {
-				b.Fatalf("the lock is not handed over at once: %v", waits.err)
+				b.Fatalf("the lock is not handed over immediately: %v", waits.err)
 			}
 			usertest.Unlock(b, waits.hold)
 		})
 	}
 }
 
-// If nobody waits all nodes are released at once.
-func TestNodesAreReleasedAtOnceIfNobodyWaits(t *testing.T) {
+// If no call waits, all nodes are released together.
+func TestNodesAreReleasedTogetherIfNoCallWaits(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process().warm()
 		_, hold := lock(b.T, p, "item")

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// rejoinTime is within what time after a node is back it has the holds again.
+// rejoinTime is the time within which a node that comes back has the holds again.
 const rejoinTime = time.Second
 
 // restartEmpty restarts a node without its data. The processes lose their connections.
@@ -28,7 +28,7 @@ func (b *bubble) restartEmpty(node int, all ...*process) {
 	}
 }
 
-// Nobody has sent a command to the node while it was away: only its broken connections tell.
+// No command was sent to the node while it was down, so only its broken connections show the restart.
 func TestANodeThatRestartedEmptyHasTheHoldsAgainWithinASecond(t *testing.T) {
 	for name, opt := range map[string]lockmw.Option{
 		"the default lease": lockmw.WithLease(30 * time.Second),
@@ -62,7 +62,7 @@ func TestANodeThatRestartedEmptyHasTheHoldsAgainWithinASecond(t *testing.T) {
 	}
 }
 
-// It was away when the lock was taken.
+// The node was unreachable when the lock was taken.
 func TestANodeThatComesBackTakesPartInAHold(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process().warm()
@@ -70,11 +70,11 @@ func TestANodeThatComesBackTakesPartInAHold(t *testing.T) {
 		ctx, hold := lock(b.T, p, "item")
 		time.Sleep(time.Minute)
 		p.wires[2].Restore()
-		time.Sleep(2 * rejoinTime) // one to find it, one to ask it
+		time.Sleep(2 * rejoinTime) // one to notice the node, one to ask it
 		if !b.isHeld(2, "item") || b.counter(2) < hold.Token() {
 			b.Errorf("the node has the hold: %t; its counter is %d, the token %d", b.isHeld(2, "item"), b.counter(2), hold.Token())
 		}
-		p.wires[0].Cut() // and now it counts
+		p.wires[0].Cut() // so that the hold needs the node
 		time.Sleep(time.Minute)
 		if ctx.Err() != nil {
 			b.Errorf("the hold has ended: %v", context.Cause(ctx))
@@ -84,7 +84,7 @@ func TestANodeThatComesBackTakesPartInAHold(t *testing.T) {
 	})
 }
 
-// Others try all the time, wait at the node that is restarted, and take it for a moment.
+// Other calls try all the time, wait at the restarted node, and take it for a moment.
 func TestNodesAreRestartedEmptyOneByOneWhileOthersWait(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		const rivals = 4
@@ -99,12 +99,12 @@ func TestNodesAreRestartedEmptyOneByOneWhileOthersWait(t *testing.T) {
 		for range rivals {
 			p := b.process().warm()
 			all = append(all, p)
-			p.crowd(ctx, &wg, 2, func(ctx context.Context) {
+			p.repeat(ctx, &wg, 2, func(ctx context.Context) {
 				if _, held, err := rec.Lock(ctx, p, "item"); err == nil {
 					_ = held.Unlock()
 				}
 			})
-			p.crowd(ctx, &wg, 1, func(ctx context.Context) {
+			p.repeat(ctx, &wg, 1, func(ctx context.Context) {
 				if _, hold, err := p.TryLock(ctx, "item"); err == nil {
 					_ = hold.Unlock()
 				}
@@ -132,7 +132,7 @@ func TestNodesAreRestartedEmptyOneByOneWhileOthersWait(t *testing.T) {
 	})
 }
 
-// Leaders are holds, too.
+// A leader's hold survives like any other.
 func TestOneLeadsWhileNodesAreRestartedEmptyOneByOne(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		all := []*process{b.process().warm(), b.process().warm()}

@@ -13,8 +13,8 @@ import (
 	"github.com/lockmw/go/redlock"
 )
 
-// The first node does not answer, while an attempt has most of the others, and loses one as its token is raised there.
-func TestAnAttemptThatComesToNothingDoesNotWaitForASilentNode(t *testing.T) {
+// The first node does not answer. An attempt has a majority with the others, and loses one of them while it raises the token there.
+func TestAFailedAttemptDoesNotWaitForASilentNode(t *testing.T) {
 	const limit = time.Second
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process(redlock.WithNodeTimeout(limit)).warm()
@@ -22,7 +22,7 @@ func TestAnAttemptThatComesToNothingDoesNotWaitForASilentNode(t *testing.T) {
 		if err := b.node(1).Mini.Set("lockmw:fence", strconv.FormatInt(ahead, 10)); err != nil {
 			b.Fatal(err)
 		}
-		time.Sleep(limit / 2) // until the nodes are not probed any more, and have answered of late
+		time.Sleep(limit / 2) // until the nodes are no longer probed and have answered lately
 		p.wires[0].Silence()
 		raise := p.wires[2].HoldReply(strconv.FormatInt(ahead+1, 10))
 		c := p.call(firstAt(0, 3))
@@ -31,13 +31,14 @@ func TestAnAttemptThatComesToNothingDoesNotWaitForASilentNode(t *testing.T) {
 		raise.Deliver()
 		time.Sleep(10 * limit)
 		if !c.returned() || c.err != nil {
-			b.Fatalf("the lock is not had from the nodes that answer: %v", c.err)
+			b.Fatalf("the lock is not taken at the nodes that answer: %v", c.err)
 		}
 		usertest.Unlock(b, c.hold)
 	})
 }
 
-// Others refuse before the first node has answered. The request is on its way to that queue, and is not sent there once more.
+// Other nodes refuse before the first node has answered. The request is already on its way to the first node's queue, and is not sent
+// again.
 func TestAFarFirstNodeIsAskedOnce(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p, q := b.process().warm(), b.process().warm()
@@ -53,7 +54,7 @@ func TestAFarFirstNodeIsAskedOnce(t *testing.T) {
 		synctest.Wait()
 		n := 0
 		for _, c := range p.wires[0].Sent() {
-			if c.Concerns("{" + key + "}:done:") { // it asks, or gives up: the others ask for the place in the queue
+			if c.Concerns("{" + key + "}:done:") { // a request or a cancel; others ask for the place in the queue
 				n++
 			}
 		}
@@ -63,15 +64,15 @@ func TestAFarFirstNodeIsAskedOnce(t *testing.T) {
 		usertest.Unlock(b, hold)
 		synctest.Wait()
 		if !waits.returned() || waits.err != nil {
-			b.Fatalf("the lock is not handed over at once: %v", waits.err)
+			b.Fatalf("the lock is not handed over immediately: %v", waits.err)
 		}
 		usertest.Unlock(b, waits.hold)
 	})
 }
 
-// One node does not answer. The two others fall silent after they have granted the lock, for longer than the lease, and before
-// the second one knows its token.
-func TestAnAttemptThatLosesAllItsNodesBeginsAnew(t *testing.T) {
+// One node does not answer. The two others stop answering after they have granted the lock, for longer than the lease, and before the
+// second one has received the token.
+func TestAnAttemptThatLosesAllItsNodesStartsAgain(t *testing.T) {
 	const lease = 300 * time.Millisecond
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process(redlock.WithNodeTimeout(time.Second)).warm()
@@ -96,8 +97,8 @@ func TestAnAttemptThatLosesAllItsNodesBeginsAnew(t *testing.T) {
 	})
 }
 
-// One node refuses, one cannot be reached, and the third has not answered yet: its answer decides whether the lock is busy or
-// too few nodes are there.
+// One node refuses, one is unreachable, and the third has not answered yet. Its answer decides whether the lock is busy or too few
+// nodes are available.
 func TestATryWaitsForTheAnswerThatTellsBusyFromUnavailable(t *testing.T) {
 	for name, answers := range map[string]bool{"it answers": true, "it does not": false} {
 		inBubble(t, 3, func(b *bubble) {
@@ -115,7 +116,7 @@ func TestATryWaitsForTheAnswerThatTellsBusyFromUnavailable(t *testing.T) {
 			<-late.Caught()
 			want := lockmw.ErrUnavailable
 			if answers {
-				time.Sleep(700 * time.Millisecond) // until the node that cannot be reached has failed
+				time.Sleep(700 * time.Millisecond) // until the unreachable node has failed
 				late.Deliver()
 				want = lockmw.ErrBusy
 			}
@@ -129,7 +130,7 @@ func TestATryWaitsForTheAnswerThatTellsBusyFromUnavailable(t *testing.T) {
 	}
 }
 
-// A lateContext ends some time after its deadline, as one does whose timer is late on a busy machine.
+// A lateContext ends some time after its deadline, like a context whose timer is late on a busy machine.
 type lateContext struct {
 	context.Context
 	deadline time.Time
@@ -137,8 +138,8 @@ type lateContext struct {
 
 func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// An attempt may notice that the time of the last call is over before that call does.
-func TestACallWhoseAttemptHasEndedWithItsDeadlineIsToldWhy(t *testing.T) {
+// An attempt may notice before the last call that the call's deadline has passed.
+func TestACallThatTimesOutWithItsAttemptReturnsTheReason(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		p := b.process()
 		for _, w := range p.wires {

@@ -9,22 +9,24 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Configuration is which nodes Lockers have, and their quorum.
+// A Configuration describes the nodes and the quorum of a Locker, for CheckStep.
 type Configuration struct {
-	Nodes  []string // names that tell servers apart, such as their addresses
+	Nodes  []string // unique names of the servers, such as their addresses
 	Quorum int      // 0: the majority
 }
 
-// CheckStep returns an error that wraps lockmw.ErrInvalidOption if Lockers with one configuration must not be in use within a
-// lease of those with the other: two calls could both have a lock, as there is a quorum of the one that has no node in common
-// with a quorum of the other. It says so of a change from 3 nodes to 5, and of one in which a node that is alive is replaced.
-// There is a way in steps that are allowed, each of which is made everywhere, and a lease passes, before the next:
+// CheckStep checks that two configurations may be in use within a lease of each other, as while nodes are changed. It returns an
+// error that wraps lockmw.ErrInvalidOption unless every quorum of one shares a node with every quorum of the other. Otherwise two
+// calls could hold a lock.
+//
+// It refuses a change from 3 nodes to 5, and the replacement of a node that is alive. Both are possible in steps that CheckStep
+// allows. Make each step in all processes, and let a lease pass before the next step:
 //
 //	3 nodes (quorum 2) → 5 nodes (quorum 4) → 5 nodes (quorum 3)
 //	a, b, c (2) → a, b, c, d (3) → a, b, d (2)
 //
-// A node that is dead for good, and has been for a lease, is none of the old configuration any more: that is the others, with
-// the quorum as it was. New nodes need the tokens of the old ones first: see Locker.CarryTokens.
+// A node that is dead for good, and has been dead for a lease, no longer counts: the old configuration is then the other nodes, with
+// the same quorum. New nodes first need the tokens of the old ones: see Locker.CarryTokens. docs/redlock.md describes all steps.
 func CheckStep(from, to Configuration) error {
 	for _, c := range []*Configuration{&from, &to} {
 		if err := c.check(); err != nil {
@@ -37,21 +39,21 @@ func CheckStep(from, to Configuration) error {
 			common++
 		}
 	}
-	// As few of the common nodes as a quorum can do with.
+	// The fewest common nodes that the two quorums can contain together.
 	least := max(0, from.Quorum-(len(from.Nodes)-common)) + max(0, to.Quorum-(len(to.Nodes)-common))
 	if least <= common {
-		return invalid("a quorum of %d of %d nodes and one of %d of %d need not have a node in common: two calls could have a lock; take a step between them",
+		return invalid("a quorum of %d of %d nodes and a quorum of %d of %d may have no node in common, so two calls could hold a lock: add a step between them",
 			from.Quorum, len(from.Nodes), to.Quorum, len(to.Nodes))
 	}
 	return nil
 }
 
-// check sets the default of the quorum.
+// check checks the configuration, and sets the default of the quorum.
 func (c *Configuration) check() error {
 	names := slices.Clone(c.Nodes)
 	slices.Sort(names)
 	if len(names) == 0 || len(slices.Compact(names)) < len(c.Nodes) {
-		return invalid("a configuration without nodes, or with one of them twice")
+		return invalid("a configuration has no nodes, or a node twice")
 	}
 	s := settings{cfg: quorum.Config{Quorum: c.Quorum}}
 	err := s.setQuorum(len(c.Nodes))
@@ -59,10 +61,12 @@ func (c *Configuration) check() error {
 	return err
 }
 
-// CarryTokens has nodes that are about to take part know the fencing tokens of the Locker's nodes, so that tokens go on to
-// rise. It is called before any Locker has the new nodes, and again by each process when its old Locker is closed and before
-// it uses a new one. It returns an error that wraps lockmw.ErrUnavailable if too few of the Locker's nodes answer, or a new
-// one does not, or its clock is more than a minute behind.
+// CarryTokens copies the fencing tokens of the Locker's nodes to nodes that are about to take part, so that tokens continue to rise.
+// Call it before any Locker has the new nodes. Call it again in each process after its old Locker has been closed and before the
+// first call on its new one.
+//
+// It returns an error that wraps lockmw.ErrUnavailable if fewer than n-k+1 of the Locker's n nodes answer (k is the quorum), if a new
+// node does not answer, or if a new node's clock is more than a minute behind.
 func (l *Locker) CarryTokens(ctx context.Context, to ...*lockmw.Client) error {
 	engines, err := enginesOf(to)
 	if ctx == nil {
@@ -72,7 +76,7 @@ func (l *Locker) CarryTokens(ctx context.Context, to ...*lockmw.Client) error {
 		return err
 	}
 	if err := l.made().locks.CarryTokens(ctx, engines); err != nil {
-		return fmt.Errorf("redlock: tokens are not carried over: %w", err)
+		return fmt.Errorf("redlock: tokens were not copied: %w", err)
 	}
 	return nil
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/lockmw/go/redlock"
 )
 
-func TestStepsThatAreSafe(t *testing.T) {
+func TestCheckStepAllowsSafeSteps(t *testing.T) {
 	nodes := func(names ...string) []string { return names }
 	three, five := nodes("a", "b", "c"), nodes("a", "b", "c", "d", "e")
 	for name, tt := range map[string]struct {
 		from, to redlock.Configuration
 		safe     bool
 	}{
-		"the same":                     {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: three}, true},
-		"3 to 5":                       {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: five}, false},
-		"3 to 5 with 4":                {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: five, Quorum: 4}, true},
-		"5 with 4 to 5":                {redlock.Configuration{Nodes: five, Quorum: 4}, redlock.Configuration{Nodes: five}, true},
-		"a node that lives replaced":   {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: nodes("a", "b", "d")}, false},
-		"one more, with 3":             {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: nodes("a", "b", "c", "d")}, true},
-		"one less again":               {redlock.Configuration{Nodes: nodes("a", "b", "c", "d")}, redlock.Configuration{Nodes: nodes("a", "b", "d")}, true},
-		"a node that is dead replaced": {redlock.Configuration{Nodes: nodes("a", "b"), Quorum: 2}, redlock.Configuration{Nodes: nodes("a", "b", "d")}, true},
-		"others altogether":            {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: nodes("x", "y", "z")}, false},
-		"none":                         {redlock.Configuration{Nodes: three}, redlock.Configuration{}, false},
-		"one twice":                    {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: nodes("a", "a", "b")}, false},
-		"no majority":                  {redlock.Configuration{Nodes: three, Quorum: 1}, redlock.Configuration{Nodes: three}, false},
+		"the same":                {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: three}, true},
+		"3 to 5":                  {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: five}, false},
+		"3 to 5 with 4":           {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: five, Quorum: 4}, true},
+		"5 with 4 to 5":           {redlock.Configuration{Nodes: five, Quorum: 4}, redlock.Configuration{Nodes: five}, true},
+		"a live node is replaced": {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: nodes("a", "b", "d")}, false},
+		"one more, with 3":        {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: nodes("a", "b", "c", "d")}, true},
+		"one less again":          {redlock.Configuration{Nodes: nodes("a", "b", "c", "d")}, redlock.Configuration{Nodes: nodes("a", "b", "d")}, true},
+		"a dead node is replaced": {redlock.Configuration{Nodes: nodes("a", "b"), Quorum: 2}, redlock.Configuration{Nodes: nodes("a", "b", "d")}, true},
+		"all nodes replaced":      {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: nodes("x", "y", "z")}, false},
+		"none":                    {redlock.Configuration{Nodes: three}, redlock.Configuration{}, false},
+		"one twice":               {redlock.Configuration{Nodes: three}, redlock.Configuration{Nodes: nodes("a", "a", "b")}, false},
+		"no majority":             {redlock.Configuration{Nodes: three, Quorum: 1}, redlock.Configuration{Nodes: three}, false},
 	} {
 		if err := redlock.CheckStep(tt.from, tt.to); (err == nil) != tt.safe || err != nil && !errors.Is(err, lockmw.ErrInvalidOption) {
 			t.Errorf("%s: %v, safe is %t", name, err, tt.safe)
@@ -38,7 +38,7 @@ func TestStepsThatAreSafe(t *testing.T) {
 	}
 }
 
-// Three nodes become five while tokens are in use, in the steps that the package names.
+// Three nodes become five while tokens are in use, in the steps that CheckStep documents.
 func TestThreeNodesBecomeFive(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 5)

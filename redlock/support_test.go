@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/redlock"
 )
 
-// three starts as many servers.
+// three starts three servers.
 func three(t *testing.T, args ...string) []*redistest.Server { return servers(t, 3, args...) }
 
 func servers(t *testing.T, n int, args ...string) (all []*redistest.Server) {
@@ -24,7 +24,7 @@ func servers(t *testing.T, n int, args ...string) (all []*redistest.Server) {
 	return all
 }
 
-// clients returns one for each server. Each edit may change the options of its redis client.
+// clients returns a Client for each server. edit may change the options of each redis client.
 func clients(t *testing.T, all []*redistest.Server, edit func(i int, o *redis.Options), opts ...lockmw.ClientOption) (nodes []*lockmw.Client) {
 	t.Helper()
 	for i, s := range all {
@@ -42,7 +42,7 @@ func clients(t *testing.T, all []*redistest.Server, edit func(i int, o *redis.Op
 	return nodes
 }
 
-// locker returns a Locker of another process over the servers.
+// locker returns a Locker over the servers, as in a new process.
 func locker(t *testing.T, all []*redistest.Server, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
 	return newLocker(t, clients(t, all, nil), opts...)
@@ -55,11 +55,11 @@ func newLocker(t *testing.T, nodes []*lockmw.Client, opts ...redlock.Option) *re
 	return l
 }
 
-// lock takes a lock that must be had within patience.
+// lock takes a lock, and fails the test if that takes longer than patience.
 func lock(t *testing.T, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
 	t.Helper()
 	return usertest.Lock(t, t.Context(), l, key, append(opts, lockmw.WithWait(patience))...)
 }
 
-// patience is for what must happen, on a busy machine.
+// patience is how long a test waits for an expected event on a busy machine.
 const patience = 2 * time.Minute

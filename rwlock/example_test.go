@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-// connect returns a Client of an embedded server, where a program has one of its Redis.
+// connect returns a Client of an embedded server. A program would connect to its Redis.
 func connect() (c *lockmw.Client, stop func()) {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -31,7 +31,7 @@ func connect() (c *lockmw.Client, stop func()) {
 	}
 }
 
-// Many read at a time, and a writer has the key for itself.
+// Many callers read at a time; a writer excludes all others.
 func Example() {
 	client, stop := connect()
 	defer stop()
@@ -69,8 +69,7 @@ func Example() {
 	// read while another writes: true
 }
 
-// A cache that is filled by whoever finds it empty: the writer goes on as a reader of what it wrote,
-// and nobody can write in between.
+// The caller that finds a cache empty fills it, and continues as a reader of its own value. No other caller can write in between.
 func ExampleLocker_Downgrade() {
 	client, stop := connect()
 	defer stop()
@@ -85,10 +84,10 @@ func ExampleLocker_Downgrade() {
 	defer hold.Unlock()
 	cache = "rendered"
 	if err := pages.Downgrade(ctx, hold); err != nil {
-		fmt.Println(err) // it still holds the lock, for reading at least
+		fmt.Println(err) // unless the lock was lost, it is still held
 		return
 	}
-	_, reader, err := pages.TryRLock(context.Background(), key) // others read again
+	_, reader, err := pages.TryRLock(context.Background(), key) // other readers get in again
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -98,8 +97,7 @@ func ExampleLocker_Downgrade() {
 	// Output: rendered
 }
 
-// Who reads and wants to write has to give up the read lock first, and look again afterwards: others may
-// have written meanwhile.
+// A reader that needs to write must first unlock, and check the data again afterwards, because others may have written in between.
 func Example_upgrade() {
 	client, stop := connect()
 	defer stop()

@@ -31,7 +31,7 @@ func TestLocalReadersShareAndWritersExclude(t *testing.T) {
 	usertest.Unlock(t, hold)
 }
 
-func TestWhatIsNilIsNamed(t *testing.T) {
+func TestNilArgumentsAreNamed(t *testing.T) {
 	lock := func(l *rwlock.Locker) func() error {
 		return func() error { _, _, err := l.Lock(t.Context(), "k"); return err }
 	}

@@ -1,37 +1,41 @@
-// Package rwlock is a read-write lock in the shape of sync.RWMutex: many read at a time, or one writes.
+// Package rwlock lets many callers read a key at a time, or one write it: a read-write lock in the style of sync.RWMutex, over all
+// goroutines, Clients and processes.
 //
 //	rw := rwlock.New(locks) // a *lockmw.Client
 //	ctx, hold, err := rw.RLock(ctx, lockmw.Key("item", id))
 //
-// It is phase-fair, after Brandenburg and Anderson, "Reader-Writer Synchronization for Shared-Memory
-// Multiprocessor Real-Time Systems" (2009): phases of readers and of one writer take turns as long as
-// both wait. Readers that come while a writer waits queue behind it. The writer's release admits all readers
-// that wait at that moment, and the end of their phase admits one writer, in the order of their calls. So a
-// writer waits for at most one phase of readers before it is its or another writer's turn, a reader waits for
-// at most one writer, and neither side starves. Writers of one process that are next to each other in the queue pass the
-// lock on by themselves until their process has heard of the reader, which is a message away; they are 32 at most.
+// Plain, fair and read-write locks of one key exclude one another; plain and fair locks count as writers. See [docs/locks.md].
 //
-// Readers of one process with the same lease and maximum hold share one hold in Redis. While no writer waits,
-// joining it takes no command. Whether a writer waits is known from the last answer of Redis, for at most
-// 100 ms, or from a message. So a reader may still join up to 100 ms after a writer of another process has
-// queued. Each hold in Redis expires by itself: a reader that dies delays a writer by its own lease, and no
-// longer.
+// # Order
+//
+// The lock is phase-fair, after Brandenburg and Anderson, "Reader-Writer Synchronization for Shared-Memory Multiprocessor Real-Time
+// Systems" (2009): phases of readers and phases of one writer alternate while both wait. Readers that arrive while a writer waits
+// queue behind it. The writer's release admits all readers that wait at that moment. The end of their phase admits one writer, in
+// the order of the calls. So a writer waits for at most one phase of readers before a writer's turn comes, a reader waits for at
+// most one writer, and neither side starves.
+//
+// Neighbouring writers of one process may pass the lock on to one another ahead of a reader, until a message has told their process
+// about the reader, but at most 32 of them.
+//
+// Readers of one process with the same lease and maximum hold share one hold in Redis. While no writer waits, a reader joins it
+// without a command. The process learns from a message that a writer waits. The last answer of Redis counts for at most 100 ms, so
+// a reader may still join up to 100 ms after a writer of another process has queued. Each hold in Redis has its own lease: a reader
+// that dies delays a writer for at most that lease.
 //
 // # Nesting
 //
-// A context that holds the key can take it again at once: for reading while it reads, and for both while it
-// writes. Lock with a context that only reads is refused with lockmw.ErrUpgrade. The reverse is Downgrade, with no
-// writer in between. The lock is exclusive until the last write hold is unlocked, in whatever order the holds
-// are unlocked.
+// A nested call with the context of a hold of the same key succeeds immediately: RLock within a read lock, and RLock and Lock within
+// a write lock. Lock within a read lock fails with lockmw.ErrUpgrade. Downgrade turns a write lock into a read lock, with no writer
+// in between. The lock stays exclusive until the last write hold is unlocked, whatever the order in which holds are unlocked.
 //
 // # Tokens
 //
-// Every writer has a greater token than all holds before it. A reader has the token of the writer before
-// it, or a greater one that is less than the next writer's: a store that refuses smaller tokens refuses
-// what was computed from an older state. After a restart of Redis from an old snapshot a reader's token may be
-// older than the snapshot, until the next write; such a store refuses what it writes.
+// Every writer has a greater token than all holds before it. A reader has the token of the writer before it, or a greater one that
+// is less than the next writer's. So a store that refuses smaller tokens refuses results that were computed from an older state.
+// After Redis has restarted from an old snapshot, a reader's token may be older than the snapshot until the next write; such a store
+// then refuses the reader's writes.
 //
-// Plain, fair and read-write locks of one key exclude one another; plain and fair ones count as writers.
+// [docs/locks.md]: https://github.com/lockmw/go/blob/main/docs/locks.md
 package rwlock
 
 import (
@@ -44,8 +48,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Locker takes locks for writing and for reading. Its errors are those of lockmw.Client. Safe for
-// concurrent use.
+// A Locker takes write locks and read locks. It returns the same errors as lockmw.Client. It is safe for concurrent use.
 type Locker struct {
 	mark
 	writer, reader kinds.Locker
@@ -55,12 +58,11 @@ type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ lockmw.RWLocker = (*Locker)(nil)
 
-// New returns a Locker over the locks of c. It sends nothing. The Locker ends when c is closed. The options are
-// the defaults of its locks, and take precedence over those of c. New panics if an option is invalid or c is
-// nil.
+// New returns a Locker over the locks of c. It sends no command. The options are the defaults of its locks and take precedence over
+// those of c. The Locker needs no Close; it is closed with c. New panics if an option is invalid or c is nil.
 func New(c *lockmw.Client, opts ...lockmw.Option) *Locker { return over(c, opts) }
 
-// NewLocal is New for locks within this process: for tests, and for programs of one process. They exclude the other locks of l.
+// NewLocal is New for locks within this process, for tests and for programs of one process. They exclude the other locks of l.
 func NewLocal(l *lockmw.Local, opts ...lockmw.Option) *Locker { return over(l, opts) }
 
 func over(locks lockmw.Locker, opts []lockmw.Option) *Locker {
@@ -72,22 +74,22 @@ func over(locks lockmw.Locker, opts []lockmw.Option) *Locker {
 	return l
 }
 
-// Lock takes the lock for writing: nobody else reads or writes meanwhile.
+// Lock takes the lock for writing: no other caller reads or writes while it is held.
 func (l *Locker) Lock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.made().writer.Lock(ctx, key, opts...)
 }
 
-// TryLock is Lock with WithWait(0).
+// TryLock is Lock with WithWait(0): it tries once, and returns ErrBusy if the lock is not free.
 func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.made().writer.TryLock(ctx, key, opts...)
 }
 
-// RLock takes the lock for reading: others may read meanwhile, and nobody writes.
+// RLock takes the lock for reading: other callers may read, but not write, while it is held.
 func (l *Locker) RLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.made().reader.Lock(ctx, key, opts...)
 }
 
-// TryRLock is RLock with WithWait(0): ErrBusy if somebody writes, or waits to.
+// TryRLock is RLock with WithWait(0). It returns ErrBusy if a writer holds the key or waits for it.
 func (l *Locker) TryRLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	return l.made().reader.TryLock(ctx, key, opts...)
 }
@@ -95,16 +97,14 @@ func (l *Locker) TryRLock(ctx context.Context, key string, opts ...lockmw.Option
 // RLocker returns the reading side as a Locker, whose Lock is RLock.
 func (l *Locker) RLocker() lockmw.Locker { return l.made().reader }
 
-// Downgrade makes h, which Lock or TryLock returned, a hold for reading. No writer comes in between, and
-// those who wait to read are let in at once. Holds that are nested in h or around it and still write
-// keep the lock exclusive until they are unlocked or downgraded. Unlocking a hold while others of the
-// same lock still read downgrades it as well.
+// Downgrade turns h, which Lock or TryLock returned, into a hold for reading. No writer gets the lock in between, and waiting
+// readers get it immediately. Other write holds of the same lock, nested in h or around it, keep the lock exclusive until they are
+// unlocked or downgraded. Unlocking the last write hold while read holds of the same lock remain also downgrades the lock.
 //
-// Downgrade waits for a server that cannot answer now, until ctx or the hold ends.
+// While the server does not answer, Downgrade waits until ctx or the hold ends.
 //
-// It returns ErrNotHeld if h was unlocked or is no hold of l for writing, ErrLost if it was lost, and
-// ErrUnavailable if the server refused or ctx ended first: h then counts as one for reading, and Downgrade can be
-// called again.
+// It returns ErrNotHeld if h was unlocked or is not a write hold of l, and ErrLost if h was lost. It returns ErrUnavailable if the
+// server refused or ctx ended first: h then counts as a read hold, and Downgrade can be called again.
 func (l *Locker) Downgrade(ctx context.Context, h *lockmw.Hold) error {
 	return l.made().writer.Downgrade(ctx, h)
 }
@@ -112,7 +112,7 @@ func (l *Locker) Downgrade(ctx context.Context, h *lockmw.Hold) error {
 // Logger returns the Client's logger: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.made().writer.Logger() }
 
-// made returns l.
+// made returns l, and panics if New or NewLocal did not make it.
 func (l *Locker) made() *Locker {
 	if l == nil || l.writer == nil {
 		panic("rwlock: the Locker is nil, or was not made by New or NewLocal")

@@ -40,10 +40,10 @@ func TestMethodsTakeTheirSide(t *testing.T) {
 					t.Errorf("%s does not keep readers out", name)
 				}
 			case method.reads || !errors.Is(err, lockmw.ErrBusy):
-				t.Errorf("%s: TryRLock beside it: %v", name, err)
+				t.Errorf("%s: TryRLock next to it: %v", name, err)
 			}
 			if _, _, err := l.TryLock(t.Context(), "k"); !errors.Is(err, lockmw.ErrBusy) {
-				t.Errorf("%s: TryLock beside it: %v, want ErrBusy", name, err)
+				t.Errorf("%s: TryLock next to it: %v, want ErrBusy", name, err)
 			}
 			usertest.Unlock(t, hold)
 		}
@@ -115,7 +115,7 @@ func TestOptionsOfNewAreDefaultsOfBothSides(t *testing.T) {
 	})
 }
 
-func TestNewRefusesWhatCannotBe(t *testing.T) {
+func TestNewRefusesInvalidArguments(t *testing.T) {
 	c := usertest.Client(t, redistest.Piped(t))
 	for name, do := range map[string]func(){
 		"no client":         func() { rwlock.New(nil) },
@@ -138,7 +138,7 @@ func TestNewRefusesToKeepPlaces(t *testing.T) {
 		for _, method := range []call{l.Lock, l.TryLock, l.RLock, l.TryRLock} {
 			_, _, err := method(t.Context(), "k", lockmw.WithPlace("42", time.Minute))
 			if !errors.Is(err, lockmw.ErrInvalidOption) {
-				t.Errorf("with a ticket: %v, want ErrInvalidOption", err)
+				t.Errorf("with a place: %v, want ErrInvalidOption", err)
 			}
 		}
 	})

@@ -10,8 +10,7 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-// The last one to write and the last one to read leave at the same time: what the first of them would
-// leave to readers may be over by then.
+// The last write hold and the last read hold are unlocked at the same time, so the lock that the former would downgrade may be gone.
 func TestHoldsOfOneLockMayBeUnlockedTogether(t *testing.T) {
 	c, err := lockmw.New(redistest.Mini(t).NewClient(t))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// one is a semaphore with one permit, which is to be all that a fair lock is.
+// one returns a semaphore with one permit, which must behave like a fair lock.
 func one(c *lockmw.Client) lockmw.Locker { return semaphore.New(c, 1) }
 
 func TestConformanceOnMiniredis(t *testing.T) { locktest.Run(t, env.Piped(env.PermitMode, one)) }

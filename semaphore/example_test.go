@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/semaphore"
 )
 
-// Two exports of a tenant at a time; a third one is refused until one of them has ended.
+// Two exports of a tenant run at a time. A third one is refused until one of them has ended.
 func Example() {
 	exports := semaphore.NewLocal(lockmw.NewLocal(), 2) // in a service: semaphore.New(locks, 2)
 	ctx, key := context.Background(), lockmw.Key("exports", "acme")
@@ -23,14 +26,14 @@ func Example() {
 
 	_ = first.Unlock()
 	_, third, _ := exports.TryLock(ctx, key)
-	fmt.Println("after that it has slot", third.Slot())
+	fmt.Println("then it gets slot", third.Slot())
 	// Output:
 	// slots 0 and 1
 	// a third is refused: true
-	// after that it has slot 0
+	// then it gets slot 0
 }
 
-// A call that needs more than others takes several permits at once.
+// A heavy call takes several permits together.
 func Example_weight() {
 	workers := semaphore.NewLocal(lockmw.NewLocal(), 8)
 	_ = lockmw.Do(context.Background(), workers, "workers:pool", func(ctx context.Context) error {
@@ -39,4 +42,54 @@ func Example_weight() {
 		return nil
 	}, lockmw.WithWeight(3))
 	// Output: slots [0 1 2]
+}
+
+// Two processes share the five permits of a payment provider's API. A call that finds them taken gets an error that says how many
+// holders there are, and when to try again.
+func ExampleNew() {
+	server, err := miniredis.Run()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	process := func() (locks *lockmw.Client, stop func(), err error) {
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+		locks, err = lockmw.New(rdb)
+		return locks, func() { _ = errors.Join(locks.Close(), rdb.Close()) }, err
+	}
+	a, stopA, errA := process()
+	b, stopB, errB := process()
+	if err := errors.Join(errA, errB); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stopA()
+	defer stopB()
+	ctx, key := context.Background(), lockmw.Key("api", "acme")
+
+	_, batch, err := semaphore.New(a, 5).Lock(ctx, key, lockmw.WithWeight(3))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer batch.Unlock()
+	inB := semaphore.New(b, 5)
+	for range 3 {
+		_, permit, err := inB.TryLock(ctx, key)
+		if e, ok := errors.AsType[*lockmw.Error](err); ok && errors.Is(err, lockmw.ErrBusy) {
+			fmt.Println("busy:", len(e.Holders), "holders, retry later:", e.RetryAfter > 0)
+			continue
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer permit.Unlock()
+		fmt.Println("slot", permit.Slot())
+	}
+	// Output:
+	// slot 3
+	// slot 4
+	// busy: 3 holders, retry later: true
 }

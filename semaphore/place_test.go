@@ -60,7 +60,8 @@ func TestACallKeepsItsPlaceInTheQueueOfASemaphore(t *testing.T) {
 	}
 }
 
-// startTwo starts a call without a place, and then one that continues from its kept place. It returns who gets the permit, in order.
+// startTwo starts a call without a place, and then one that continues from its kept place. The channel receives the names of the
+// calls in the order in which they get the permit.
 func startTwo(t *testing.T, l *semaphore.Locker, place lockmw.Option) <-chan string {
 	order := make(chan string, 2)
 	for _, call := range []struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-func TestNewRefusesWhatCannotBe(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody is asked
+func TestNewRefusesInvalidArguments(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never contacted
 	t.Cleanup(func() { rdb.Close() })
 	c, err := lockmw.New(rdb)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// Whoever goes on without Redis has no permit, and no slot that might be another's.
+// A call that fails open has no permit, and no slot that another call might have.
 func TestAFailOpenHoldHasNoSlot(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	t.Cleanup(func() { rdb.Close() })
@@ -111,7 +111,7 @@ func TestALocalSemaphore(t *testing.T) {
 				order = append(order, w)
 				got <- hold
 			}()
-			synctest.Wait() // it stands in the queue
+			synctest.Wait() // until it is queued
 		}
 		if _, _, err := l.TryLock(t.Context(), "k"); !errors.Is(err, lockmw.ErrBusy) {
 			t.Errorf("a try that would fit, with others waiting: %v", err)
@@ -121,7 +121,7 @@ func TestALocalSemaphore(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(order) > 0 {
-			t.Fatalf("%v have been granted permits beside 3 of 4", order)
+			t.Fatalf("%v have been granted permits while 3 of 4 are held", order)
 		}
 		if err := b.Unlock(); err != nil {
 			t.Fatal(err)

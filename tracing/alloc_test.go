@@ -103,7 +103,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkLock is a lock that nobody else wants and its release: the difference to "none" is what an
+// BenchmarkLock is an uncontended lock and its release: the difference to "none" is what an
 // observer costs. Of that of "sampled", the SDK has what BenchmarkSpansAlone shows.
 func BenchmarkLock(b *testing.B) {
 	b.Run("none", func(b *testing.B) { benchmark(b, usertest.Uncontended()) })

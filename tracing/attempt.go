@@ -14,22 +14,21 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An attempt is one call for a lock and the hold it leads to. As a context it shows the acquire span
-// while the call waits and the hold span from then on, because the two are siblings and contexts only
-// nest.
+// An attempt is one call for a lock and its hold. As a context it contains the acquire span while the call waits, and the hold
+// span afterwards. The spans are siblings, and contexts can only be nested, so the attempt switches between two contexts.
 type attempt struct {
-	observe.Attempt[tracer, attempt] // its context shows the acquire span
+	observe.Attempt[tracer, attempt] // its context contains the acquire span
 
 	labels *labels
 	caller context.Context
 
 	shows atomic.Bool     // shown is set
-	shown context.Context // what it shows instead
+	shown context.Context // replaces the context of Attempt
 
-	mu        sync.Mutex // guards what follows, and orders the callbacks
+	mu        sync.Mutex // guards the following fields, and orders the callbacks
 	prepared  bool
 	contended bool
-	counted   bool // among the waiters
+	counted   bool // as a waiter
 	position  int
 	renewals  int64
 	key       string
@@ -46,7 +45,7 @@ type attempt struct {
 	holdStart   time.Time
 }
 
-// attemptIn returns the innermost attempt in ctx that t sees, nil if there is none.
+// attemptIn returns the innermost attempt of t in ctx, or nil if there is none.
 func (t *tracer) attemptIn(ctx context.Context) *attempt { return observe.In[attempt](ctx, t) }
 
 // Value implements context.Context.
@@ -57,7 +56,7 @@ func (s *attempt) Value(key any) any {
 	return s.Attempt.Value(key)
 }
 
-// show replaces the context that s shows by ctx, which has the caller's values too.
+// show makes s use the values of ctx, which include the caller's.
 func (s *attempt) show(ctx context.Context) {
 	s.shown = ctx
 	s.shows.Store(true)
@@ -81,7 +80,7 @@ func (s *attempt) startHold(a *lockmw.Attempt) {
 	s.holdStart = s.granted
 	switch {
 	case !s.acquireEnd.IsZero():
-		// Jaeger's critical path drops a span that starts within the one before it.
+		// Jaeger's critical path drops a span that starts before the previous one ends.
 		s.holdStart = s.acquireEnd.Add(time.Microsecond)
 		b := buffers.Get().(*buffer)
 		b.start[0] = trace.WithTimestamp(s.holdStart)
@@ -89,7 +88,7 @@ func (s *attempt) startHold(a *lockmw.Attempt) {
 		b.free()
 	case isOwn(s.caller, s.acquire):
 		s.holdCtx, s.hold = s.Observer().tracer.Start(s.caller, s.labels.hold)
-	default: // nor would the hold span be a new one
+	default: // the hold span would not be a new one either
 		s.holdCtx, s.hold = s.acquireCtx, s.acquire
 		return
 	}
@@ -97,8 +96,8 @@ func (s *attempt) startHold(a *lockmw.Attempt) {
 	s.show(s.holdCtx)
 }
 
-// isOwn reports whether span, which was started in ctx, is a new one: providers that do nothing return
-// the span of ctx, or one with its span context.
+// isOwn reports whether span, which was started in ctx, is a new one. Providers that do nothing return the span of ctx, or one
+// with the same span context.
 func isOwn(ctx context.Context, span trace.Span) bool {
 	if span.IsRecording() {
 		return true
@@ -107,7 +106,7 @@ func isOwn(ctx context.Context, span trace.Span) bool {
 	return sc.IsValid() && !sameSpan(sc, trace.SpanContextFromContext(ctx))
 }
 
-// prepare calls the functions of the user's options for a, once and only if span is recorded.
+// prepare calls the functions of the user's options for a: only once, and only if span is recorded.
 func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
 	if s.prepared || !span.IsRecording() {
 		return
@@ -117,13 +116,13 @@ func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
 	s.extra = s.Observer().extra(s.caller, *a)
 	for i, attr := range s.extra {
 		if !isClean(attr) {
-			s.extra = slices.Clone(s.extra) // the slice is the user's
+			s.extra = slices.Clone(s.extra) // the slice belongs to the user
 			s.extra[i] = cleanAttribute(attr)
 		}
 	}
 }
 
-// link notes the label of a holder, and adds links to the acquire spans of the holders.
+// link records the label of a holder, and adds links to the acquire spans of the holders.
 func (s *attempt) link(holders []lockmw.Holder) {
 	for i := 0; i < len(holders) && s.holderLabel == ""; i++ {
 		s.holderLabel = clean(holders[i].Label)
@@ -132,7 +131,7 @@ func (s *attempt) link(holders []lockmw.Holder) {
 		return
 	}
 	self := s.acquire.SpanContext()
-	for i := 0; i < len(holders) && len(s.links) < mostLinks; i++ {
+	for i := 0; i < len(holders) && len(s.links) < maxLinks; i++ {
 		sc := spanContextOf(holders[i].TraceParent)
 		if !sc.IsValid() || !sc.IsSampled() || sameSpan(sc, self) || s.linked(sc) {
 			continue
@@ -142,8 +141,8 @@ func (s *attempt) link(holders []lockmw.Holder) {
 	}
 }
 
-// mostLinks is how many holders a span links to: a lock may have thousands of readers.
-const mostLinks = 8
+// maxLinks limits the links of a span, because a lock may have thousands of readers.
+const maxLinks = 8
 
 func (s *attempt) linked(sc trace.SpanContext) bool {
 	for _, l := range s.links {
@@ -158,14 +157,15 @@ func sameSpan(a, b trace.SpanContext) bool {
 	return a.SpanID() == b.SpanID() && a.TraceID() == b.TraceID()
 }
 
-// traceParentOf returns what is stored with a lock, "" without a span.
+// traceParentOf returns the traceparent to store with a lock, or "" without a span.
 func traceParentOf(sc trace.SpanContext) string {
 	return observe.TraceParent{
 		TraceID: sc.TraceID(), SpanID: sc.SpanID(), Flags: byte(sc.TraceFlags()),
 	}.String()
 }
 
-// spanContextOf reads what is stored with a lock; it is not valid unless that is a traceparent.
+// spanContextOf returns the span context of the traceparent that is stored with a lock. It is not valid if there is no
+// traceparent.
 func spanContextOf(traceParent string) trace.SpanContext {
 	p, _ := observe.ParseTraceParent(traceParent)
 	return trace.NewSpanContext(trace.SpanContextConfig{

@@ -1,25 +1,27 @@
-// Package tracing shows locks in OpenTelemetry: how long calls wait, for whom, and how long locks are
-// held.
+// Package tracing reports locks to OpenTelemetry, as spans and metrics: how long calls wait, for which holders, and how long
+// locks are held.
 //
 //	locks, err := lockmw.New(rdb, lockmw.WithObserver(tracing.New()))
 //
-// What can go wrong: without a span in the caller's context each lock makes two traces of its own. Names
-// are labels of metrics: name locks by policy (lockmw.WithName), never by what is locked. The
-// instrumentation of Redis clients (redisotel) writes keys into spans if its statements are switched on;
-// WithKeyRedactor cannot prevent that.
+// # What can go wrong
+//
+//   - Without a span in the caller's context, each lock makes two traces of its own.
+//   - The name of a lock is a label of metrics. Name locks by their purpose (lockmw.WithName), never by an ID.
+//   - The instrumentation of Redis clients (redisotel) writes keys into spans if its statements are turned on. WithKeyRedactor does
+//     not prevent that.
 //
 // # Spans
 //
 // Both are INTERNAL and children of the caller's span; <name> is the lock's name, never its key.
 //
-//	acquire_lock <name>   from the call to the grant or the failure; the lock client's spans nest inside
-//	hold_lock <name>      from the grant to the release or the loss; the guarded work's spans nest inside
+//	acquire_lock <name>   from the call to the grant or the failure; contains the spans of the redis client
+//	hold_lock <name>      from the grant to the release or the loss; contains the spans of the work under the lock
 //
-// hold_lock starts 1 µs after acquire_lock ends, and ends when the release is confirmed: another process
-// may have the lock for up to a round trip by then. If a call finds its lock held, its span links to the
-// acquire_lock spans of at most 8 holders, also of other processes. The status is Unset after success and
-// after a TryLock that found the lock busy; any other failure, a loss and a failed release set Error. A
-// call that goes on without a lock (lockmw.WithFailOpen) has a failed acquire_lock and no hold_lock.
+// hold_lock starts 1 µs after acquire_lock ends. It ends when the release is confirmed: by then another process may have held the
+// lock for up to a round trip. If a call finds its lock held, its span links to the acquire_lock spans of up to 8 holders,
+// including those of other processes. The status is Unset after success, and after a TryLock that found the lock busy. Any other
+// failure, a loss and a failed release set Error. A call that continues without the lock (lockmw.WithFailOpen) has a failed
+// acquire_lock and no hold_lock.
 //
 // # Span attributes
 //
@@ -32,16 +34,16 @@
 //	distributed_lock.fencing_token      both    int, once acquired
 //	distributed_lock.outcome            both    acquired, not_acquired, timeout, deadlock, canceled, error;
 //	                                            of a hold: released, lost, error
-//	error.type                          both    string, lockmw.Error's ErrorType, unless all went well
-//	distributed_lock.contended          acquire boolean: others were in the way
+//	error.type                          both    string, ErrorType of lockmw.Error, after a failure
+//	distributed_lock.contended          acquire boolean: the lock was held or other calls waited
 //	distributed_lock.queue.position     acquire int, 1 is the next; if known
 //	distributed_lock.holder.trace_id    acquire string, of the first link
 //	distributed_lock.holder.span_id     acquire string, of the first link
-//	distributed_lock.holder.label       acquire string, of the first holder in the way that has one
-//	distributed_lock.renewals           hold    int, renewals of the lease that succeeded; if any
-//	distributed_lock.waiters_at_release hold    int, waiters of this process; unless a loss ended it
+//	distributed_lock.holder.label       acquire string, of the first holder in the way with a label
+//	distributed_lock.renewals           hold    int, number of successful renewals of the lease; if any
+//	distributed_lock.waiters_at_release hold    int, waiting calls of this process; not after a loss
 //
-// They are set when the span ends, in one go; samplers see the span's name.
+// All attributes are set together when the span ends, so samplers see only the span's name.
 //
 // # Metrics
 //
@@ -51,11 +53,11 @@
 //	distributed_lock.held           up-down counter, {lock}       name, mode
 //	distributed_lock.renewals       counter, {renewal}            name, mode, outcome
 //
-// Their attributes are distributed_lock.name, .mode and .outcome as on the spans; the outcome of a
-// renewal is renewed or error. A renewal that finds the lock gone is not counted: the hold is lost.
-// The histograms have buckets from 1 ms to 60 s, of holds to 300 s; a view of the MeterProvider replaces them.
-// Exemplars point to the lock's own spans. The file grafana/dashboard.json shows the metrics in Grafana, under the
-// names that OpenTelemetry's exporter for Prometheus gives them; [docs/operations.md] has alerts.
+// Their attributes are distributed_lock.name, .mode and .outcome, as on the spans; the outcome of a renewal is renewed or error.
+// A renewal that finds the lock gone is not counted: the hold is lost. The histogram of waits has buckets from 1 ms to 60 s, that
+// of holds up to 300 s. A view of the MeterProvider replaces them. Exemplars point to the lock's own spans. The file
+// grafana/dashboard.json is a Grafana dashboard for the metrics, with the names that OpenTelemetry's Prometheus exporter gives
+// them. Alerts are in [docs/operations.md].
 //
 // [docs/operations.md]: https://github.com/lockmw/go/blob/main/docs/operations.md#alerts
 package tracing

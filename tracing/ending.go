@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// endWait reports how the call for the lock ended.
+// endWait ends the acquire span and reports the wait.
 func (s *attempt) endWait(a *lockmw.Attempt, o observe.Outcome, err error, now time.Time) {
 	t := s.Observer()
 	if s.counted {
@@ -43,8 +43,7 @@ func (s *attempt) endWait(a *lockmw.Attempt, o observe.Outcome, err error, now t
 	s.acquireEnd = endOf(s.acquire)
 }
 
-// endOf returns the end time of a span that has just been ended. The SDK's spans know it; to set it
-// would cost an allocation.
+// endOf returns the end time of a span that has just ended. The SDK's spans have it; setting it would cost an allocation.
 func endOf(span trace.Span) time.Time {
 	if s, ok := span.(interface{ EndTime() time.Time }); ok {
 		return s.EndTime()
@@ -52,7 +51,7 @@ func endOf(span trace.Span) time.Time {
 	return time.Now()
 }
 
-// endHold reports how the hold ended; r is nil if it was lost.
+// endHold ends the hold span and reports the hold. r is nil if the hold was lost.
 func (s *attempt) endHold(a *lockmw.Attempt, o observe.Outcome, err error, r *lockmw.Release) {
 	t, now := s.Observer(), time.Now()
 	s.Enter(observe.Over)
@@ -72,7 +71,7 @@ func (s *attempt) endHold(a *lockmw.Attempt, o observe.Outcome, err error, r *lo
 	}
 	s.setStatus(s.hold, err)
 	s.hold.SetAttributes(b.attrs...)
-	if now.Before(s.holdStart) { // it was set up to 1 µs late
+	if now.Before(s.holdStart) { // the start was set up to 1 µs late
 		s.hold.End(trace.WithTimestamp(s.holdStart))
 	} else {
 		s.hold.End()
@@ -80,8 +79,8 @@ func (s *attempt) endHold(a *lockmw.Attempt, o observe.Outcome, err error, r *lo
 	b.free()
 }
 
-// describe adds the attributes that both spans have. The user's come first: of two with the same key the
-// later one counts.
+// describe adds the attributes that both spans have. The user's attributes come first, because the later of two attributes with
+// the same key counts.
 func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o observe.Outcome, err error) {
 	b.add(s.extra...)
 	b.add(s.labels.span...)
@@ -100,7 +99,7 @@ func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o observe.Outcome, err 
 	}
 }
 
-// setStatus marks failures. A TryLock that found the lock busy has not failed.
+// setStatus sets the status Error for failures. A TryLock that found the lock busy is not a failure.
 func (s *attempt) setStatus(span trace.Span, err error) {
 	if err == nil || observe.ErrorType(err) == observe.TypeBusy {
 		return
@@ -116,8 +115,8 @@ func (s *attempt) describeError(err error) string {
 	return clean(observe.Reason(err).Error())
 }
 
-// A buffer holds arguments of calls to a span. Otherwise they would be allocated for each call: the
-// compiler must assume that the methods of an interface keep them. No span does.
+// A buffer holds arguments of calls to a span. Without it they would be allocated for each call, because the compiler must assume
+// that the methods of an interface keep them. No span does.
 type buffer struct {
 	attrs []attribute.KeyValue
 	start [1]trace.SpanStartOption

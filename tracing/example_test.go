@@ -11,8 +11,8 @@ import (
 	"github.com/lockmw/go/tracing"
 )
 
-// Two buyers of one item: the second's wait is linked to the first. A program would export the spans
-// (go.opentelemetry.io/otel/exporters/otlp/otlptrace) and use lockmw.New in place of NewLocal.
+// Two buyers want the same item. The span of the second one's wait links to the first buyer's trace. A program would export the
+// spans (go.opentelemetry.io/otel/exporters/otlp/otlptrace), and use lockmw.New instead of NewLocal.
 func Example() {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
@@ -58,4 +58,11 @@ func Example() {
 		}
 	}
 	// Output: acquire_lock item of buyer 2 waited for buyer 1
+}
+
+// With the secret, you can compute what spans show for a key, and search for it.
+func ExampleHashKey() {
+	redact := tracing.HashKey([]byte("secret"))
+	fmt.Println(redact(lockmw.Key("item", "7")))
+	// Output: dc322e8c990a04bd68f777fb17185dcb
 }

@@ -145,7 +145,7 @@ func (m *telemetry) collect() []metricdata.Metrics {
 	return metrics
 }
 
-// countersAtZero checks that nobody waits or holds any more.
+// countersAtZero checks that no call waits or holds any more.
 func (m *telemetry) countersAtZero() {
 	m.t.Helper()
 	for _, name := range []string{"distributed_lock.waiters", "distributed_lock.held"} {

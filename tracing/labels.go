@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// labels is what all attempts of one name, operation and mode have in common, made once.
+// labels contains the span names and attributes of all attempts with one name, operation and mode.
 type labels struct {
 	acquire, hold string // span names
 	span          []attribute.KeyValue
@@ -27,10 +27,10 @@ type labels struct {
 
 type labelKey struct{ name, op, mode string }
 
-// mostLabels bounds the memory for names, should they not be of low cardinality after all.
-const mostLabels = 1000
+// maxLabels limits the memory for names, in case their cardinality is not low.
+const maxLabels = 1000
 
-// labelCache keeps labels. It is read far more often than written, so a write replaces the map.
+// labelCache stores labels. It is read far more often than written, so a write replaces the map.
 type labelCache struct {
 	known atomic.Pointer[map[labelKey]*labels]
 	mu    sync.Mutex // guards writing
@@ -53,7 +53,7 @@ func (c *labelCache) add(key labelKey, l *labels) {
 	defer c.mu.Unlock()
 	known := map[labelKey]*labels{key: l}
 	if old := c.known.Load(); old != nil {
-		if len(*old) >= mostLabels {
+		if len(*old) >= maxLabels {
 			return
 		}
 		maps.Copy(known, *old)
@@ -82,14 +82,14 @@ func (t *tracer) newLabels(k labelKey) *labels {
 
 func defaultSpanName(span, name string) string { return span + " " + name }
 
-// nameSpan calls WithSpanNameFormatter's function.
+// nameSpan calls the function of WithSpanNameFormatter.
 func (t *tracer) nameSpan(span, name string) (formatted string) {
 	formatted = clean(defaultSpanName(span, name))
 	defer reportPanic("WithSpanNameFormatter")
 	return clean(t.spanName(span, name))
 }
 
-// clean makes s valid UTF-8: exporters drop a whole batch for one string that is not.
+// clean makes s valid UTF-8, because exporters drop a whole batch for one invalid string.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func isClean(a attribute.KeyValue) bool {

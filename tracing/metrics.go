@@ -40,13 +40,13 @@ func newInstruments(m metric.Meter) instruments {
 	}
 }
 
-// enabled reports whether anything is measured.
+// enabled reports whether any instrument is enabled.
 func (i *instruments) enabled(ctx context.Context) bool {
 	return i.wait.Enabled(ctx) || i.hold.Enabled(ctx) || i.waiters.Enabled(ctx) || i.held.Enabled(ctx) ||
 		i.renewals.Enabled(ctx)
 }
 
-// usable returns instrument, or otherwise after an error, which it reports: locks must work without it.
+// usable returns instrument. If err is not nil it reports err and returns otherwise, because locks must work without metrics.
 func usable[T any](instrument T, err error, otherwise T) T {
 	if err != nil {
 		otel.Handle(err)

@@ -18,10 +18,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// New returns an observer that reports locks to OpenTelemetry, to be mounted with
-// lockmw.WithObserver: at a Client for all its locks, or at a call. It may be mounted at any number
-// of places. With both providers from OpenTelemetry's noop packages it does nothing. New panics if an
-// option's value is invalid.
+// New returns an observer that reports locks to OpenTelemetry, for lockmw.WithObserver: as an option of lockmw.New for all locks
+// of a Client, or of single calls. It may be used any number of times. If both providers are from OpenTelemetry's noop packages,
+// it does nothing. New panics if the value of an option is invalid.
 func New(opts ...Option) *lockmw.Observer {
 	c := newConfig(opts)
 	_, noSpans := c.tracerProvider.(tracenoop.TracerProvider)
@@ -47,7 +46,7 @@ func New(opts ...Option) *lockmw.Observer {
 	}
 }
 
-// A tracer is what is behind one observer.
+// A tracer implements one observer.
 type tracer struct {
 	*config
 	instruments
@@ -58,7 +57,7 @@ type tracer struct {
 func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	outer := t.attemptIn(ctx)
 	if outer != nil && outer.Awaits(a.Key) {
-		return ctx // the observer is mounted twice and knows of the call
+		return ctx // the observer is mounted twice, and this is its second callback
 	}
 	if !t.wants(ctx, a) {
 		return t.ignore(ctx, outer)
@@ -76,7 +75,7 @@ func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
 	return s
 }
 
-// ignore returns the context of an attempt that is not observed: its callbacks must not find outer.
+// ignore returns the context of an attempt that is not observed. It hides outer from the callbacks of that attempt.
 func (t *tracer) ignore(ctx context.Context, outer *attempt) context.Context {
 	if outer == nil {
 		return ctx
@@ -189,21 +188,20 @@ func (t *tracer) released(ctx context.Context, a lockmw.Attempt, r lockmw.Releas
 	s.endHold(&a, o, r.Err, &r)
 }
 
-// wants calls WithFilter's function.
+// wants calls the function of WithFilter.
 func (t *tracer) wants(ctx context.Context, a lockmw.Attempt) (wanted bool) {
 	wanted = true
 	defer reportPanic("WithFilter")
 	return t.filter(ctx, a)
 }
 
-// extra calls WithSpanAttributes' function.
+// extra calls the function of WithSpanAttributes.
 func (t *tracer) extra(ctx context.Context, a lockmw.Attempt) []attribute.KeyValue {
 	defer reportPanic("WithSpanAttributes")
 	return t.spanAttributes(ctx, a)
 }
 
-// shownKey calls WithKeyRedactor's function. The value of a panic in it is not reported: it may contain the
-// key.
+// shownKey calls the function of WithKeyRedactor. It does not report the value of a panic, which may contain the key.
 func (t *tracer) shownKey(key string) string {
 	defer func() {
 		if recover() != nil {
@@ -213,8 +211,8 @@ func (t *tracer) shownKey(key string) string {
 	return t.redactKey(key)
 }
 
-// reportPanic, when deferred, recovers from a panic in a user's function. Otherwise a span might never end,
-// and counters never return to zero.
+// reportPanic, when deferred, recovers from a panic in a user's function. Otherwise a span might never end, and counters might
+// never return to zero.
 func reportPanic(option string) {
 	if v := recover(); v != nil {
 		otel.Handle(fmt.Errorf("tracing: %s: the function panicked: %v", option, v))

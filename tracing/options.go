@@ -17,8 +17,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An Option changes what New reports. The functions given to options must be safe for concurrent
-// use; if one panics, the panic goes to OpenTelemetry's error handler and its default applies.
+// An Option configures New. Functions in options must be safe for concurrent use. If one panics, the panic is reported to
+// OpenTelemetry's error handler, and the option's default applies.
 type Option func(*config)
 
 type config struct {
@@ -33,7 +33,7 @@ type config struct {
 	quoteErrors    bool
 }
 
-// newConfig adds up the options. It panics if a value is invalid.
+// newConfig returns the sum of the options. It panics if a value is invalid.
 func newConfig(opts []Option) *config {
 	c := &config{
 		tracerProvider: otel.GetTracerProvider(),
@@ -69,64 +69,63 @@ func newConfig(opts []Option) *config {
 	return c
 }
 
-// WithTracerProvider sets where spans go. Default: otel.GetTracerProvider.
+// WithTracerProvider sets the provider for spans. Default: otel.GetTracerProvider().
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(c *config) { c.tracerProvider = p }
 }
 
-// WithMeterProvider sets where metrics go. Default: otel.GetMeterProvider.
+// WithMeterProvider sets the provider for metrics. Default: otel.GetMeterProvider().
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(c *config) { c.meterProvider = p }
 }
 
-// WithAttributes adds the same attributes to every span and every metric, for example which of
-// several deployments the locks are in. Given more than once, they add up.
+// WithAttributes adds the same attributes to every span and every metric, for example the name of the deployment. If it is given
+// several times, all attributes are added. New panics if an attribute has no key or value, or is not UTF-8.
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	attrs = slices.Clone(attrs)
 	return func(c *config) { c.attributes = append(slices.Clip(c.attributes), attrs...) }
 }
 
-// WithSpanAttributes adds attributes to the spans of an attempt. The function gets the caller's
-// context and is called once per attempt, only if a span is recorded.
+// WithSpanAttributes adds attributes to the spans of an attempt. f gets the caller's context. It is called once for each attempt,
+// and only if a span is recorded.
 func WithSpanAttributes(f func(context.Context, lockmw.Attempt) []attribute.KeyValue) Option {
 	return func(c *config) { c.spanAttributes = f }
 }
 
-// WithSpanNameFormatter names the spans; span is "acquire_lock" or "hold_lock" and name the lock's
-// name. Default: both, separated by a space. The result must depend on nothing else: it is kept and
-// used again.
+// WithSpanNameFormatter sets the names of spans. span is "acquire_lock" or "hold_lock", and name is the lock's name. The result
+// must depend only on these two, because it is cached. Default: both, separated by a space.
 func WithSpanNameFormatter(f func(span, name string) string) Option {
 	return func(c *config) { c.spanName = f }
 }
 
-// WithFilter leaves attempts for which f returns false out of spans and metrics. Spans of the guarded
-// work are then children of the caller's span.
+// WithFilter excludes attempts for which f returns false from spans and metrics. Spans of the work under the lock are then
+// children of the caller's span. Default: all attempts are reported.
 func WithFilter(f func(context.Context, lockmw.Attempt) bool) Option {
 	return func(c *config) { c.filter = f }
 }
 
-// WithKeyRedactor sets what spans show of a key: what f returns, or nothing if that is "". RedactKey and
-// HashKey are such functions. Spans then do not quote error messages either, since servers and proxies
-// may repeat keys in them. Default: the key itself.
+// WithKeyRedactor hides keys: spans show the result of f instead of the key, or no key if the result is "". RedactKey is such a
+// function, and HashKey makes one. With a redactor spans do not quote error messages, because servers and proxies may repeat keys
+// in them. Default: the key itself.
 func WithKeyRedactor(f func(key string) string) Option {
 	return func(c *config) {
 		c.redactKey, c.quoteErrors = f, false
 	}
 }
 
-// WithHolderLinks sets whether the acquire_lock span of a call that found the lock held links to the
-// spans of the holders, and shows the first of them in attributes. Default true. The traceparent that is
-// stored with a lock, for others to link to, does not depend on it.
+// WithHolderLinks sets whether the acquire_lock span of a call that found the lock held links to the spans of the holders, and
+// shows the first of them in attributes. Default true. It does not affect the traceparent that is stored with a lock, to which
+// other spans link.
 func WithHolderLinks(on bool) Option {
 	return func(c *config) { c.holderLinks = on }
 }
 
-// RedactKey is a key redactor that shows "REDACTED" in place of every key.
+// RedactKey is a function for WithKeyRedactor that shows "REDACTED" instead of every key.
 func RedactKey(string) string { return "REDACTED" }
 
-// HashKey returns a key redactor that shows the first 128 bits of the key's HMAC-SHA256 as 32 hex
-// digits. With the secret one can search for a key; without it nobody can guess keys from the digits. Use
-// the same secret in all processes. HashKey panics if the secret is empty.
+// HashKey returns a function for WithKeyRedactor that shows the first 128 bits of the key's HMAC-SHA256 as 32 hex digits. With
+// the secret you can search for a key; without it keys cannot be guessed from the digits. Use the same secret in all processes.
+// HashKey panics if the secret is empty.
 func HashKey(secret []byte) func(key string) string {
 	if len(secret) == 0 {
 		panic("tracing: HashKey: the secret is empty")

@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A benchmark is a run of `lockmw bench`.
+// A benchmark is one run of `lockmw bench`.
 type benchmark struct {
 	*command
 	duration   time.Duration
@@ -27,11 +27,11 @@ func (c *command) bench() *cobra.Command {
 	b := &benchmark{command: c}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how fast locks are on this Redis, from here",
-		Long: `Takes and releases locks for a while, and prints how many that were in a second and how long each took: one after the other, each
-goroutine its own key, and all of them one key, with the plain lock and with the fair one.
+		Short: "Measure the speed of locks on this Redis, from this machine",
+		Long: `Takes and releases locks for a while and prints the locks per second and the time of each: one goroutine alone, many goroutines
+with a key each, and many goroutines with one key, plain and fair.
 
-It loads the server: not for one that others need now. The keys are below the prefix and end by themselves.`,
+Do not run it on a busy production server: it puts load on Redis. The keys are below the prefix and expire by themselves.`,
 		Example: `  lockmw bench --duration 5s --goroutines 8`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,12 +44,12 @@ It loads the server: not for one that others need now. The keys are below the pr
 			return b.run(cmd.Context())
 		},
 	}
-	cmd.Flags().DurationVar(&b.duration, "duration", 2*time.Second, "of each measurement")
-	cmd.Flags().IntVar(&b.goroutines, "goroutines", 32, "how many take locks at the same time")
+	cmd.Flags().DurationVar(&b.duration, "duration", 2*time.Second, "duration of each measurement")
+	cmd.Flags().IntVar(&b.goroutines, "goroutines", 32, "number of goroutines that take locks at the same time")
 	return cmd
 }
 
-// A benchRecord is what --json prints of a measurement. Times are from the call of Lock to the end of Unlock.
+// A benchRecord is one measurement as --json prints it. Times are from the call of Lock to the end of Unlock.
 type benchRecord struct {
 	Work       string  `json:"work"` // alone, own_keys, one_key or one_key_fair
 	Goroutines int     `json:"goroutines"`
@@ -79,10 +79,10 @@ func (b *benchmark) run(ctx context.Context) error {
 		goroutines int
 		oneKey     bool
 	}{
-		{"alone", "one after the other", locks, 1, true},
-		{"own_keys", fmt.Sprintf("%d at once, each its key", b.goroutines), locks, b.goroutines, false},
-		{"one_key", fmt.Sprintf("%d at once, one key", b.goroutines), locks, b.goroutines, true},
-		{"one_key_fair", fmt.Sprintf("%d at once, one key, fair", b.goroutines), fair, b.goroutines, true},
+		{"alone", "1 goroutine", locks, 1, true},
+		{"own_keys", fmt.Sprintf("%d goroutines, a key each", b.goroutines), locks, b.goroutines, false},
+		{"one_key", fmt.Sprintf("%d goroutines, one key", b.goroutines), locks, b.goroutines, true},
+		{"one_key_fair", fmt.Sprintf("%d goroutines, one key, fair", b.goroutines), fair, b.goroutines, true},
 	} {
 		r, err := b.measure(ctx, w.locks, w.goroutines, w.oneKey)
 		if err == nil {
@@ -107,12 +107,12 @@ func (b *benchmark) tell(r *benchRecord, text string) error {
 	return b.out.Flush()
 }
 
-// measure has goroutines take and release locks for a while.
+// measure runs goroutines that take and release locks for b.duration.
 func (b *benchmark) measure(ctx context.Context, l lockmw.Locker, goroutines int, oneKey bool) (benchRecord, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	run := rand.Text()
-	_, probe, err := l.Lock(ctx, lockmw.Key("bench", run), lockmw.WithWait(0)) // a call with time to wait would wait for a server that cannot
+	_, probe, err := l.Lock(ctx, lockmw.Key("bench", run), lockmw.WithWait(0)) // fails immediately if Redis is unavailable
 	if err == nil {
 		err = probe.Unlock()
 	}

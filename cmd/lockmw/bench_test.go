@@ -11,14 +11,14 @@ import (
 func TestBenchMeasuresEachKindOfWork(t *testing.T) {
 	s := redistest.Mini(t)
 	r := lockmwOn(t, s, "bench", "--duration", "50ms", "--goroutines", "4")
-	r.want(t, statusDone, "one after the other", "4 at once, each its key", "4 at once, one key ", "4 at once, one key, fair")
+	r.want(t, statusDone, "1 goroutine ", "4 goroutines, a key each", "4 goroutines, one key ", "4 goroutines, one key, fair")
 	if n := strings.Count(r.out, " ms "); n != 8 {
 		t.Errorf("%s", r.out)
 	}
 	rdb := s.NewClient(t)
-	for _, key := range rdb.Keys(t.Context(), "lockmw:{*").Val() { // marks of calls that were repeated, on a busy machine
+	for _, key := range rdb.Keys(t.Context(), "lockmw:{*").Val() { // marks of repeated calls, on a busy machine
 		if rdb.PTTL(t.Context(), key).Val() <= 0 {
-			t.Errorf("it left %s", key)
+			t.Errorf("bench left the key %s", key)
 		}
 	}
 }
@@ -50,14 +50,14 @@ func TestBenchEndsWithTheServersError(t *testing.T) {
 	lockmwOn(t, s, "bench", "--duration", "5s", "--timeout", "1s").want(t, statusFailed, "OOM")
 }
 
-func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
+func TestBenchRefusesInvalidFlags(t *testing.T) {
 	s := redistest.Mini(t)
 	lockmwOn(t, s, "bench", "--duration", "1ms").want(t, statusUsage, "--duration")
 	lockmwOn(t, s, "bench", "--goroutines", "0").want(t, statusUsage, "--goroutines")
 }
 
-// The error says what to do: nothing is added that contradicts it.
-func TestACounterThatIsUsedUpIsNoStrangersKey(t *testing.T) {
+// The error contains its own remedy, so the hint about another prefix must not follow.
+func TestAUsedUpCounterGetsNoHintAboutThePrefix(t *testing.T) {
 	s := redistest.Mini(t)
 	if err := s.NewClient(t).Set(t.Context(), "lockmw:fence", 1<<53-1, 0).Err(); err != nil {
 		t.Fatal(err)

@@ -2,10 +2,10 @@ package main
 
 import "time"
 
-// slack is by how much the end of a lease may seem to move because answers take a while.
+// slack is the apparent movement of a lease's end that may come from slow answers alone.
 const slack = 50 * time.Millisecond
 
-// since returns what has happened since the look before, which is nil at the first one.
+// since returns the events between the look before and l; before is nil for the first look.
 func (l *look) since(before *look) (events []event) {
 	add := func(e event) {
 		e.Time, e.Waiting = l.at.UTC(), l.record.Waiting
@@ -44,7 +44,7 @@ func (l *look) since(before *look) (events []event) {
 	for _, h := range ended {
 		until := l.at
 		if len(began) == 1 && began[0].Since.Before(until) {
-			until = began[0].Since // it ended then, or before
+			until = began[0].Since // it ended no later than the next hold began
 		}
 		add(event{Event: endOf(h, before.at, until), Holder: lasting(h, until)})
 	}
@@ -85,7 +85,7 @@ func endsAt(h *holderRecord, at time.Time) time.Time {
 	return at.Add(time.Duration(h.TTL * float64(time.Second)))
 }
 
-// endOf says how a hold has ended between two looks: if its lease may have run out by then, it has.
+// endOf returns the event for a hold that ended between two looks: expired if its lease may have ended by then.
 func endOf(h *holderRecord, before, now time.Time) string {
 	if endsAt(h, before).After(now.Add(slack)) {
 		return eventReleased
@@ -93,14 +93,15 @@ func endOf(h *holderRecord, before, now time.Time) string {
 	return eventExpired
 }
 
-// lasting is a hold that was there until then.
+// lasting returns a copy of a hold that lasted until then.
 func lasting(h *holderRecord, until time.Time) *holderRecord {
 	last := *h
 	last.Held, last.TTL = seconds(max(until.Sub(h.Since), 0)), 0
 	return &last
 }
 
-// takeTicket finds the ticket that a holder had, among those that have gone: the server does not tell, but process and label do.
+// takeTicket finds a holder's former ticket among the tickets that left the queue. The server does not link the two, so process
+// and label must match.
 func takeTicket(h *holderRecord, gone []*waiterRecord) (ticket *waiterRecord, left []*waiterRecord) {
 	for _, w := range gone {
 		if ticket == nil && w.Process == h.Process && w.Label == h.Label {

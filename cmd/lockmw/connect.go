@@ -15,20 +15,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// An address is where Redis is, and how to get in.
+// An address is the location of Redis with the credentials.
 type address struct {
 	url, user, password, passwordFile, ca, cert, key string
 }
 
-// A connection is a client of the server, and by how much its clock is ahead of this machine's.
+// A connection is a client of the server with the offset of the server's clock.
 type connection struct {
 	client redis.UniversalClient
-	ahead  time.Duration
+	ahead  time.Duration // of the server's clock, compared with this machine's
 }
 
-func (c *connection) close() { _ = c.client.Close() } // nothing can be done about it
+func (c *connection) close() { _ = c.client.Close() } // an error here has no remedy
 
-// now is the time by the server's clock, by which it says since when locks are held.
+// now is the time by the server's clock, which also dates holds and waits.
 func (c *connection) now() time.Time { return time.Now().Add(c.ahead) }
 
 // A place is a parsed URL.
@@ -37,13 +37,13 @@ type place struct {
 	hosts             []string
 	master            string
 	options           *redis.Options // of the server
-	path              string         // as it was given: a database, a master
+	path              string         // as given: a database, a master
 	sentinelUser      string
 	sentinelPassword  string
 	secrets           secrets
 }
 
-// shown is the address without who gets in; "" if it cannot be read.
+// shown is the address without credentials; "" if it cannot be parsed.
 func (a *address) shown() string {
 	p, err := a.parse()
 	if err != nil {
@@ -57,10 +57,10 @@ func (a *address) shown() string {
 	return scheme + "://" + text
 }
 
-// errSpecial is why a URL is refused in which a part of a password may stand where a host, a path or an option belongs.
-var errSpecial = usage("--redis: an @ stands behind the first / or ? or #: what is special in a password is percent-encoded")
+// errSpecial refuses a URL in which part of a password may stand where a host, a path or an option belongs.
+var errSpecial = usage("--redis: there is an @ after the first /, ? or #; percent-encode special characters of the password")
 
-// parse reads a.url. No error shows what may be a password, or a part of one.
+// parse reads a.url. No error shows anything that may be a password, or part of one.
 func (a *address) parse() (*place, error) {
 	p := &place{}
 	scheme, rest, found := strings.Cut(a.url, "://")
@@ -70,12 +70,12 @@ func (a *address) parse() (*place, error) {
 	base, kind, _ := strings.Cut(scheme, "+")
 	p.sentinel, p.cluster = kind == "sentinel", kind == "cluster"
 	if base != "redis" && base != "rediss" || kind != "" && !p.sentinel && !p.cluster {
-		return nil, usage("--redis: a URL begins with redis://, redis+sentinel:// or redis+cluster://, and with rediss for TLS; or say host:port")
+		return nil, usage("--redis: use host:port, or a URL that begins with redis://, redis+sentinel:// or redis+cluster:// (rediss for TLS)")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, usage("--redis: what follows the ? makes no sense")
+		return nil, usage("--redis: the options after the ? cannot be parsed")
 	}
 	p.sentinelUser, p.sentinelPassword = values.Get("sentinel_username"), values.Get("sentinel_password")
 	values.Del("sentinel_username")
@@ -97,12 +97,12 @@ func (a *address) parse() (*place, error) {
 	switch {
 	case p.sentinel:
 		if p.master, path, _ = strings.Cut(path, "/"); p.master == "" {
-			return nil, usage("--redis: the name of the master is missing: redis+sentinel://host:26379/name")
+			return nil, usage("--redis: the master's name is missing: redis+sentinel://host:26379/name")
 		}
 	case p.cluster && path != "":
-		return nil, usage("--redis: a Cluster has one database only")
+		return nil, usage("--redis: a Cluster has only one database")
 	case !p.cluster && len(p.hosts) > 1:
-		return nil, usage("--redis: several servers are a Cluster, redis+cluster://, or Sentinels, redis+sentinel://")
+		return nil, usage("--redis: several hosts need redis+cluster:// or redis+sentinel://")
 	}
 	port := "6379"
 	if p.sentinel {
@@ -119,7 +119,7 @@ func (a *address) parse() (*place, error) {
 	}
 	if p.options, err = redis.ParseURL(parsed); err != nil {
 		if _, ok := errors.AsType[*url.Error](err); ok {
-			err = errors.New("it cannot be parsed; what is special in a password is percent-encoded")
+			err = errors.New("the URL cannot be parsed; percent-encode special characters of the password")
 		}
 		return nil, usage("--redis: %v", err)
 	}
@@ -127,7 +127,7 @@ func (a *address) parse() (*place, error) {
 	return p, nil
 }
 
-// isPassword reports whether what follows a ? is rather a part of a password: an @ stands in it.
+// isPassword reports whether the text after a ? is probably part of a password: it contains an @.
 func isPassword(query string) bool {
 	for option := range strings.SplitSeq(query, "&") {
 		if strings.Contains(option, "@") && !strings.HasPrefix(option, "sentinel_") {
@@ -137,13 +137,13 @@ func isPassword(query string) bool {
 	return false
 }
 
-// tlsFiles adds certificates to o.
+// tlsFiles loads the certificates into o.
 func (a *address) tlsFiles(o *redis.Options) error {
 	if a.ca == "" && a.cert == "" && a.key == "" {
 		return nil
 	}
 	if o.TLSConfig == nil {
-		return usage("--tls-ca, --tls-cert and --tls-key are for URLs that begin with rediss")
+		return usage("--tls-ca, --tls-cert and --tls-key need a URL that begins with rediss")
 	}
 	if a.ca != "" {
 		pem, err := os.ReadFile(a.ca)
@@ -165,7 +165,7 @@ func (a *address) tlsFiles(o *redis.Options) error {
 	return nil
 }
 
-// connect asks the server what it is and what time it has.
+// connect connects to the server, detects a Cluster, and measures the offset of the server's clock.
 func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets) (*connection, error) {
 	p, err := a.parse()
 	if err != nil {
@@ -190,7 +190,7 @@ func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets
 		return nil, err
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries, o.MaxRetries = timeout, timeout, timeout, 1, 1
-	o.ContextTimeoutEnabled = true // Ctrl-C ends at once
+	o.ContextTimeoutEnabled = true // Ctrl-C ends a command immediately
 	conn := &connection{client: p.client()}
 	if !p.sentinel && !p.cluster {
 		if err := conn.lookAtServer(ctx, p); err != nil {
@@ -210,11 +210,11 @@ func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets
 	return conn, nil
 }
 
-// explain returns what is wrong with a place if it can be found out, and otherwise the error that a client has met.
+// explain returns a clearer error for a wrong address where it can find the reason; otherwise it returns met.
 func (p *place) explain(ctx context.Context, met error) error {
 	switch {
 	case p.cluster && strings.Contains(met.Error(), "cluster support disabled"):
-		return fmt.Errorf("%s is no Cluster: use redis://%s", strings.Join(p.hosts, ","), p.hosts[0])
+		return fmt.Errorf("%s is not a Cluster: use redis://%s", strings.Join(p.hosts, ","), p.hosts[0])
 	case !p.sentinel:
 		return met
 	}
@@ -222,24 +222,24 @@ func (p *place) explain(ctx context.Context, met error) error {
 		names, err := p.mastersOf(ctx, host)
 		switch {
 		case err != nil && strings.Contains(err.Error(), "unknown command"):
-			return fmt.Errorf("%s is no Sentinel: use redis://%s", host, host)
-		case err != nil || slices.Contains(names, p.master): // then something else is wrong
+			return fmt.Errorf("%s is not a Sentinel: use redis://%s", host, host)
+		case err != nil || slices.Contains(names, p.master): // the name is not the problem
 		case len(names) == 0:
-			return errors.New("the Sentinels know no master")
+			return errors.New("the Sentinels monitor no master")
 		default:
-			return fmt.Errorf("no master is named \"%s\": the Sentinels know %s", p.master, strings.Join(names, ", "))
+			return fmt.Errorf("no master is named \"%s\": the Sentinels monitor %s", p.master, strings.Join(names, ", "))
 		}
 	}
 	return met
 }
 
-// mastersOf asks a Sentinel for the names of the masters that it knows.
+// mastersOf returns the names of the masters that a Sentinel monitors.
 func (p *place) mastersOf(ctx context.Context, host string) (names []string, err error) {
 	o := p.options
 	sentinel := redis.NewSentinelClient(&redis.Options{
 		Addr: host, Username: p.sentinelUser, Password: p.sentinelPassword, TLSConfig: o.TLSConfig, DialTimeout: o.DialTimeout,
 		ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1,
-		Protocol: 2, // whose maps are lists
+		Protocol: 2, // RESP2 returns maps as lists
 	})
 	defer sentinel.Close()
 	masters, err := sentinel.Masters(ctx).Result()
@@ -276,16 +276,16 @@ func (p *place) client() redis.UniversalClient {
 	return redis.NewClient(o)
 }
 
-// lookAtServer finds out what answers at the address of one server. A node of a Cluster leads to all of it.
+// lookAtServer detects the kind of server at a single address. For a node of a Cluster it switches to a Cluster client.
 func (c *connection) lookAtServer(ctx context.Context, p *place) error {
-	info := c.client.Info(ctx, "server").Val() // it may be denied, and is no more than a help
+	info := c.client.Info(ctx, "server").Val() // INFO may be denied; then the address is taken for a single server
 	switch {
 	case strings.Contains(info, "_mode:cluster"): // redis_mode, or server_mode of Valkey
 		c.close()
 		p.cluster = true
 		c.client = p.client()
 	case strings.Contains(info, "_mode:sentinel"):
-		return fmt.Errorf("%s is a Sentinel: use redis+sentinel://%s/ and the name of the master", p.hosts[0], p.hosts[0])
+		return fmt.Errorf("%s is a Sentinel: use redis+sentinel://%s/ followed by the master's name", p.hosts[0], p.hosts[0])
 	}
 	return nil
 }

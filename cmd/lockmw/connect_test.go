@@ -51,7 +51,7 @@ func TestURLsOfAllKindsAreRead(t *testing.T) {
 	}
 }
 
-func TestURLsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidURLsAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"http://h", "redis+ring://h", "redis://u:hush@h:port/0", "redis://u:hush%zz@h", "redis://h/x", "redis://a:1,b:2", "redis+sentinel://h", "redis+cluster://h/1",
 		"redis://u:hush@h?x=%zz", "redis://u:hush@h?unknown=1", "redis://:6379#hush@h", "redis://:6379/hush@h",
@@ -63,13 +63,13 @@ func TestURLsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsNamed(t *testing.T) {
+func TestTheErrorOfAnUnreachableServerNamesTheVariable(t *testing.T) {
 	s := redistest.Redis(t)
 	s.Kill()
 	lockmwOn(t, s, "ls").want(t, statusFailed, "connection refused", "LOCKMW_REDIS")
 }
 
-func TestPasswordsNeedNoCommandLine(t *testing.T) {
+func TestPasswordsComeFromVariablesAndFiles(t *testing.T) {
 	s := redistest.Redis(t, "--requirepass", "hush")
 	lockmwOn(t, s, "ls").want(t, statusFailed, "LOCKMW_PASSWORD")
 	env := map[string]string{"LOCKMW_REDIS": s.Addr(), "LOCKMW_PASSWORD": "hush"}
@@ -86,7 +86,7 @@ func TestPasswordsNeedNoCommandLine(t *testing.T) {
 	call{args: []string{"ls"}, env: map[string]string{"LOCKMW_TIMEOUT": "soon"}}.run(t.Context()).want(t, statusUsage, "LOCKMW_TIMEOUT")
 }
 
-func TestAUserWhoMayNotScanIsTold(t *testing.T) {
+func TestAUserWithoutTheRightToScanGetsAHint(t *testing.T) {
 	s := redistest.Redis(t)
 	admin := s.NewClient(t)
 	if err := admin.Do(t.Context(), "acl", "setuser", "oncall", "reset", "on", ">hush", "~*", "&*", "+@all", "-scan").Err(); err != nil {
@@ -94,7 +94,7 @@ func TestAUserWhoMayNotScanIsTold(t *testing.T) {
 	}
 	take(t, newClient(t, s), "user:42")
 	env := map[string]string{"LOCKMW_USER": "oncall", "LOCKMW_PASSWORD": "hush", "LOCKMW_REDIS": s.Addr()}
-	call{args: []string{"ls"}, env: env}.run(t.Context()).want(t, statusFailed, "NOPERM", "may not SCAN", "access-rights")
+	call{args: []string{"ls"}, env: env}.run(t.Context()).want(t, statusFailed, "NOPERM", "may not run SCAN", "access-rights")
 	call{args: []string{"show", "user:42"}, env: env}.run(t.Context()).want(t, statusDone, "user:42: 1 hold", "kept places are not shown")
 }
 
@@ -149,14 +149,14 @@ func TestAClusterAndSentinelsAreFound(t *testing.T) {
 		url := "redis+sentinel://" + strings.Join(o.Addrs, ",") + "/" + o.MasterName
 		call{args: []string{"ls", "--redis", url}}.run(t.Context()).want(t, statusDone, "user:42")
 		call{args: []string{"ls", "--redis", o.Addrs[0]}}.run(t.Context()).want(t, statusFailed, "Sentinel")
-		call{args: []string{"ls", "--redis", "redis+sentinel://" + o.Addrs[0] + "/other"}}.run(t.Context()).want(t, statusFailed, `named "other"`, "the Sentinels know "+o.MasterName)
+		call{args: []string{"ls", "--redis", "redis+sentinel://" + o.Addrs[0] + "/other"}}.run(t.Context()).want(t, statusFailed, `named "other"`, "the Sentinels monitor "+o.MasterName)
 	})
 }
 
-func TestNoErrorHasAPassword(t *testing.T) {
+func TestErrorsHidePasswords(t *testing.T) {
 	c := &command{secrets: secrets{"", "hush"}}
 	if got := c.secrets.hide(errors.New("dial redis://u:hush@h: hush").Error()); got != "dial redis://u:…@h: …" {
-		t.Errorf("it says %q", got)
+		t.Errorf("the text is %q", got)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestNoPasswordIsShown(t *testing.T) {
 	}
 }
 
-// sentinelOf is a Sentinel that knows masters of these names, at an address.
+// sentinelOf returns a fake Sentinel that monitors masters of these names, all at one address.
 func sentinelOf(t *testing.T, at string, masters ...string) (addr string) {
 	t.Helper()
 	s := redistest.Mini(t)
@@ -240,17 +240,17 @@ func TestAnUnknownMasterIsNamedWithTheKnownOnes(t *testing.T) {
 	ls("redis+sentinel://"+at+"/orders").want(t, statusNothing, "nobody has used the prefix")
 	for _, hosts := range []string{at, "127.0.0.1:1," + at} {
 		r := ls("redis+sentinel://" + hosts + "/ord\u202eer")
-		r.want(t, statusFailed, `no master is named "ord\u202eer"`, `the Sentinels know orders, us\u202eers`)
+		r.want(t, statusFailed, `no master is named "ord\u202eer"`, `the Sentinels monitor orders, us\u202eers`)
 		if strings.Contains(r.err, "unreachable") || len(unsafeRunes(r.err)) > 0 {
-			t.Errorf("it says %q", r.err)
+			t.Errorf("the error is %q", r.err)
 		}
 	}
-	ls("redis+sentinel://"+sentinelOf(t, s.Addr())+"/orders").want(t, statusFailed, "the Sentinels know no master")
-	ls("redis+sentinel://"+s.Addr()+"/orders").want(t, statusFailed, s.Addr()+" is no Sentinel")
-	ls("redis+sentinel://127.0.0.1:1/orders").want(t, statusFailed, "127.0.0.1:1", "no Redis answers there")
+	ls("redis+sentinel://"+sentinelOf(t, s.Addr())+"/orders").want(t, statusFailed, "the Sentinels monitor no master")
+	ls("redis+sentinel://"+s.Addr()+"/orders").want(t, statusFailed, s.Addr()+" is not a Sentinel")
+	ls("redis+sentinel://127.0.0.1:1/orders").want(t, statusFailed, "127.0.0.1:1", "no Redis answers at this address")
 }
 
-func TestAServerThatIsNoClusterIsNamed(t *testing.T) {
+func TestTheErrorNamesAServerThatIsNotACluster(t *testing.T) {
 	s := redistest.Redis(t)
-	call{args: []string{"ls", "--redis", "redis+cluster://" + s.Addr()}}.run(t.Context()).want(t, statusFailed, s.Addr(), "is no Cluster", "redis://"+s.Addr())
+	call{args: []string{"ls", "--redis", "redis+cluster://" + s.Addr()}}.run(t.Context()).want(t, statusFailed, s.Addr(), "is not a Cluster", "redis://"+s.Addr())
 }

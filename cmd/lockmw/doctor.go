@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/doctor"
 )
 
-// A visit is a run of `lockmw doctor`.
+// A visit is one run of `lockmw doctor`.
 type visit struct {
 	*command
 	lease            time.Duration
@@ -22,16 +22,17 @@ func (c *command) doctor() *cobra.Command {
 	v := &visit{command: c}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine whether locks will work on this Redis",
-		Long: `Examines what a careful engineer looks at before production, each with a verdict and a remedy: what the server is and whether
-one server is behind the address, memory and eviction, persistence, replicas, clocks, each right that locks need, messages, and
-how long scripts, a lock and a hand-over take.
+		Short: "Check whether locks will work on this Redis",
+		Long: `Checks a Redis before production and prints a verdict and a remedy for each point: the kind of server, whether the address leads
+to one server, memory and eviction, persistence, replicas, clocks, each right that locks need, messages, and the time that
+scripts, a lock and a hand-over take.
 
-Rights are tried on scratch keys below the prefix, which end by themselves, and locks are taken there: --read-only does neither.
-With --asynq, it also tries the rights that asynq needs, on a key of asynq:* and on the channel asynq:cancel.
+The rights check writes scratch keys below the prefix, which expire by themselves, and the speed check takes locks there.
+With --read-only it does neither. With --asynq it also tries the rights that asynq needs, on a key of asynq:* and on the
+channel asynq:cancel.
 
-Verdicts are ok, advice, unknown, warning and failure. The exit status is 6 after a failure, and with --strict after a
-warning, too.`,
+Verdicts are ok, advice, unknown, warning and failure. The exit status is 6 after a failure; with --strict also after a
+warning.`,
 		Example: `  lockmw doctor
   lockmw doctor --read-only --strict
   lockmw doctor --asynq`,
@@ -41,15 +42,15 @@ warning, too.`,
 				return usage("--lease: from 100ms to 24h")
 			}
 			if v.asynq && v.readOnly {
-				return usage("--asynq tries rights on scratch keys: leave out --read-only")
+				return usage("--asynq tries rights on scratch keys: omit --read-only")
 			}
 			return v.run(cmd.Context())
 		},
 	}
-	cmd.Flags().DurationVar(&v.lease, "lease", 30*time.Second, "of the locks: what WithLease says")
-	cmd.Flags().BoolVar(&v.readOnly, "read-only", false, "write nothing: without rights, messages and speed")
+	cmd.Flags().DurationVar(&v.lease, "lease", 30*time.Second, "lease of your locks; must match lockmw.WithLease")
+	cmd.Flags().BoolVar(&v.readOnly, "read-only", false, "write nothing: skip rights, messages and speed")
 	cmd.Flags().BoolVar(&v.asynq, "asynq", false, "also try the rights that asynq needs")
-	cmd.Flags().BoolVar(&v.strict, "strict", false, "fail after a warning, too")
+	cmd.Flags().BoolVar(&v.strict, "strict", false, "fail also after a warning")
 	return cmd
 }
 
@@ -77,7 +78,7 @@ func (v *visit) run(ctx context.Context) error {
 	return nil
 }
 
-// advice has no plural.
+// advice is count for "advice", which has no plural.
 func advice(n int) string {
 	if n == 1 {
 		return "1 piece of advice"
@@ -85,7 +86,7 @@ func advice(n int) string {
 	return fmt.Sprint(n, " pieces of advice")
 }
 
-// tell prints a finding at once: some take a second.
+// tell prints a finding and flushes it, because the next one may take a second.
 func (v *visit) tell(f doctor.Finding) error {
 	f.Saw, f.Remedy = v.secrets.hide(f.Saw), v.secrets.hide(f.Remedy)
 	if v.json {

@@ -12,13 +12,13 @@ func TestDoctorFindsNothingWrongWithAServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	r := lockmwOn(t, s, "doctor")
-	r.want(t, statusDone, "ok       server       ", "ok       rights       the user may do", "advice   persistence", "→ WithQuarantine", "\n0 failures, ")
+	r.want(t, statusDone, "ok       server       ", "ok       rights       the user has the rights", "advice   persistence", "→ WithQuarantine", "\n0 failures, ")
 	if strings.Contains(r.out, " client ") {
-		t.Errorf("it examines its own client:\n%s", r.out)
+		t.Errorf("doctor checks its own client:\n%s", r.out)
 	}
 }
 
-func TestDoctorSaysWhatIsWrongAndFails(t *testing.T) {
+func TestDoctorReportsFailuresAndExitsWithSix(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	lockmwOn(t, s, "doctor", "--read-only").want(t, statusUnfit, "failure  eviction     maxmemory-policy allkeys-lru", "→ CONFIG SET maxmemory-policy noeviction", "1 failure, ")
@@ -46,7 +46,7 @@ func TestDoctorPrintsJSON(t *testing.T) {
 	}
 }
 
-func TestDoctorRefusesALeaseThatNoLockHas(t *testing.T) {
+func TestDoctorRefusesAnInvalidLease(t *testing.T) {
 	t.Parallel()
 	lockmwOn(t, redistest.Mini(t), "doctor", "--lease", "1ms").want(t, statusUsage, "--lease: from 100ms")
 }
@@ -54,6 +54,6 @@ func TestDoctorRefusesALeaseThatNoLockHas(t *testing.T) {
 func TestDoctorTriesTheRightsOfAsynq(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
-	lockmwOn(t, s, "doctor", "--asynq").want(t, statusDone, "ok       asynq        the user may do what asynq and asynqmw need: ")
+	lockmwOn(t, s, "doctor", "--asynq").want(t, statusDone, "ok       asynq        the user has the rights that asynq and")
 	lockmwOn(t, s, "doctor", "--asynq", "--read-only").want(t, statusUsage, "--asynq tries rights on scratch keys")
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Exit statuses, which are documented: scripts rely on them.
+// Exit statuses are documented, because scripts rely on them.
 const (
 	statusDone        = 0
-	statusFailed      = 1 // Redis cannot be reached, or refuses
-	statusUsage       = 2 // the command line makes no sense
+	statusFailed      = 1 // Redis is unreachable or refuses a command
+	statusUsage       = 2 // the command line is invalid
 	statusNothing     = 3 // no lock matches, or nobody holds the key
-	statusGone        = 4 // there is no such hold, or it has ended
-	statusUnconfirmed = 5 // whoever was asked did not say yes
+	statusGone        = 4 // the hold has ended or never existed
+	statusUnconfirmed = 5 // the operator did not answer yes
 	statusUnfit       = 6 // doctor found a failure
 )
 
-// A statusError is an error with an exit status of its own. One without text was told already.
+// A statusError is an error with its own exit status. If its text is empty, the command has printed the reason already.
 type statusError struct {
 	status int
 	text   safe
@@ -36,11 +36,11 @@ func usage(format string, args ...any) error {
 	return &statusError{statusUsage, say(format, args...)}
 }
 
-// exitStatus tells of an error in words that an operator can use, and returns the exit status for it.
+// exitStatus prints an error for the operator, with a hint if there is one, and returns the exit status for it.
 func (c *command) exitStatus(ctx context.Context, err error) int {
 	var own *statusError
 	switch {
-	case err == nil, errors.Is(err, syscall.EPIPE): // whoever reads has read enough
+	case err == nil, errors.Is(err, syscall.EPIPE): // the reader of the pipe has read enough
 		return statusDone
 	case errors.As(err, &own):
 		if own.text != "" {
@@ -48,7 +48,7 @@ func (c *command) exitStatus(ctx context.Context, err error) int {
 		}
 		return own.status
 	case ctx.Err() != nil:
-		return 130 // as shells say of an interrupt
+		return 130 // the exit status of shells after an interrupt
 	}
 	printf(c.io.err, "lockmw: %s\n", paragraph(c.secrets.hide(err.Error())))
 	if h := hint(err); h != "" {
@@ -57,7 +57,7 @@ func (c *command) exitStatus(ctx context.Context, err error) int {
 	return statusFailed
 }
 
-// hint says what to do about an error: by this command's own flags where they help, and otherwise as the doctor does.
+// hint returns the remedy for an error: this command's own flags where they help, otherwise the doctor's remedy.
 func hint(err error) string {
 	text := err.Error()
 	has := func(words ...string) bool {
@@ -67,22 +67,22 @@ func hint(err error) string {
 	case has("WRONGPASS"):
 		return "the user or the password is wrong: see LOCKMW_USER, LOCKMW_PASSWORD and --password-file"
 	case has("NOAUTH", "unauthenticated"):
-		return "the server wants a password: set LOCKMW_PASSWORD or --password-file, and LOCKMW_USER if it is not the default user's"
+		return "the server requires a password: set LOCKMW_PASSWORD or --password-file, and LOCKMW_USER unless it is the default user"
 	case has("NOPERM") && has("scan"):
-		return "this user may not SCAN, which lists of locks need; `lockmw show KEY` does without. Rights: " + documents + "operations.md#access-rights"
+		return "this user may not run SCAN, which lists of locks need; `lockmw show KEY` works without it. Rights: " + documents + "operations.md#access-rights"
 	case has("x509:", "tls:"):
-		return "see --tls-ca, --tls-cert and --tls-key; without TLS the URL begins with redis://"
+		return "check --tls-ca, --tls-cert and --tls-key; without TLS the URL begins with redis://"
 	case has("connection refused", "i/o timeout", "no such host", "EOF", "connection reset", "deadline exceeded"):
-		return "no Redis answers there: see --redis or LOCKMW_REDIS. A server with TLS wants rediss://"
-	case has("fencing"): // it says itself what to do
+		return "no Redis answers at this address: check --redis or LOCKMW_REDIS. A server with TLS needs rediss://"
+	case has("fencing"): // the error text contains its own remedy
 		return ""
 	case errors.Is(err, lockmw.ErrWrongType):
-		return "another program's data is at that key: choose another --prefix"
+		return "the key holds another program's data: choose another --prefix"
 	}
 	return doctor.Remedy(err)
 }
 
-// secrets are passwords, which no output shows.
+// secrets are passwords that no output may show.
 type secrets []string
 
 func (s secrets) hide(text string) string {
@@ -94,7 +94,7 @@ func (s secrets) hide(text string) string {
 	return text
 }
 
-// isDenied reports whether the server refuses a command for want of rights.
+// isDenied reports whether the server refused a command because the user lacks the right.
 func isDenied(err error) bool {
 	return err != nil && redis.HasErrorPrefix(err, "NOPERM") || err != nil && strings.Contains(err.Error(), "NOPERM")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/keyed"
 )
 
-// A filter says which locks are wanted.
+// A filter selects locks.
 type filter struct {
 	key, kind, mode, process, label string
 	heldLonger, waitingLonger       time.Duration
@@ -23,17 +23,17 @@ type filter struct {
 var modes = []string{"exclusive", "fair", "read", "write", "permit"}
 
 func (f *filter) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.key, "key", "", "only keys like this one: * is any text, ? any character")
-	flags.StringVar(&f.kind, "kind", "", "only keys of this kind, which is what stands before the first colon; lock: keys without a kind")
-	flags.StringVar(&f.mode, "mode", "", "only locks that are held like this: exclusive, fair, read, write or permit")
-	flags.StringVar(&f.process, "process", "", "only locks that a process like this one holds or waits for (* and ?)")
-	flags.StringVar(&f.label, "label", "", "only locks that a call with a label like this one holds or waits for (* and ?)")
-	flags.DurationVar(&f.heldLonger, "held-longer", 0, "only locks that somebody has held for longer, such as 30s")
-	flags.DurationVar(&f.waitingLonger, "waiting-longer", 0, "only locks that somebody has waited for longer")
-	flags.BoolVar(&f.waited, "waited", false, "only locks that somebody waits for")
+	flags.StringVar(&f.key, "key", "", "only keys that match this pattern: * is any text, ? any character")
+	flags.StringVar(&f.kind, "kind", "", "only keys of this kind: the part before the first colon; lock: keys without a colon")
+	flags.StringVar(&f.mode, "mode", "", "only locks held in this mode: exclusive, fair, read, write or permit")
+	flags.StringVar(&f.process, "process", "", "only locks with a holder or waiter in a matching process (* and ?)")
+	flags.StringVar(&f.label, "label", "", "only locks with a holder or waiter whose label matches (* and ?)")
+	flags.DurationVar(&f.heldLonger, "held-longer", 0, "only locks held for longer than this, such as 30s")
+	flags.DurationVar(&f.waitingLonger, "waiting-longer", 0, "only locks with a wait longer than this")
+	flags.BoolVar(&f.waited, "waited", false, "only locks with waiters")
 }
 
-// glob compiles a pattern with * and ?; nil if it is empty, which matches all.
+// glob compiles a pattern with * and ?. An empty pattern matches everything and returns nil.
 func glob(pattern string) *regexp.Regexp {
 	if pattern == "" {
 		return nil
@@ -42,7 +42,7 @@ func glob(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)^` + text + `$`)
 }
 
-// prepare is called once, before match.
+// prepare compiles the patterns. Call it once, before match.
 func (f *filter) prepare() {
 	f.keys, f.processes, f.labels = glob(f.key), glob(f.process), glob(f.label)
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// columns is how wide help and findings are.
+// columns is the width of help texts and findings.
 const columns = 80
 
-// documents is where the pages of this project are.
+// documents is the address of the project's documentation.
 const documents = "https://github.com/lockmw/go/blob/main/docs/"
 
-// printHelp prints the help of a command. The root lists the global flags, the other commands only say where they are.
+// printHelp prints the help of a command. Only the root lists the global flags; the other commands point there.
 func printHelp(cmd *cobra.Command, _ []string) {
 	out := cmd.OutOrStdout()
 	text := cmd.Long
@@ -40,16 +40,16 @@ func printHelp(cmd *cobra.Command, _ []string) {
 		printf(out, "\nFlags:\n%s", safe(flags.FlagUsagesWrapped(columns)))
 	}
 	if cmd.HasParent() {
-		printf(out, "\nFlags such as --redis, --prefix and --json are listed by lockmw --help.\n")
+		printf(out, "\nGlobal flags such as --redis, --prefix and --json: see lockmw --help.\n")
 	} else {
-		printf(out, "\nGlobal flags, of every command:\n%s", safe(cmd.PersistentFlags().FlagUsagesWrapped(columns)))
+		printf(out, "\nGlobal flags, for every command:\n%s", safe(cmd.PersistentFlags().FlagUsagesWrapped(columns)))
 	}
 }
 
-// completes has shells complete the values of a flag.
+// completes tells shells how to complete the values of a flag.
 func completes(cmd *cobra.Command, flag string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // the flag does not exist
 	}
 }
 
@@ -74,11 +74,11 @@ func paragraphs(text string) safe {
 	return safe(strings.Join(wrapped, "\n"))
 }
 
-// wrap breaks a text between words so that its lines have at most so many characters, and indents all but the first, whose own
-// indentation the caller has subtracted. A longer word has a line of its own.
+// wrap breaks a text between words into lines of at most width characters and indents all but the first; the caller has
+// subtracted the indentation from width. A word longer than width gets a line of its own.
 func wrap(text string, width, indent int) string {
 	var b strings.Builder
-	used := 0 // of the line
+	used := 0 // characters of the current line
 	for word := range strings.FieldsSeq(text) {
 		n := utf8.RuneCountInString(word)
 		switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// commandLines are the commands, with "" for the program.
+// commandLines are the commands; "" is the program itself.
 var commandLines = []string{"", "ls", "show", "tasks", "watch", "unlock", "top", "history", "doctor", "bench", "serve", "version", "completion", "completion bash"}
 
 func TestHelpFitsTheTerminal(t *testing.T) {
@@ -29,7 +29,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			t.Errorf("%s has no example:\n%s", name, r.out)
 		}
 		if strings.Contains(r.out, "docs/") && !strings.Contains(r.out, documents) {
-			t.Errorf("%s: a page without its address:\n%s", name, r.out)
+			t.Errorf("%s: a page is named without its URL:\n%s", name, r.out)
 		}
 	}
 }
@@ -46,18 +46,18 @@ func TestExamplesAreCommandLines(t *testing.T) {
 			line, _, _ := strings.Cut(line, " | ")
 			args := strings.Fields(strings.ReplaceAll(line, "'", ""))
 			if n++; len(args) < 2 || args[0] != "lockmw" || args[1] != name {
-				t.Errorf("%s: %q is no example", name, line)
+				t.Errorf("%s: %q is not an example", name, line)
 				continue
 			}
 			ctx, cancel := limited(t)
 			got := call{args: append(args[1:], "--redis", s.Addr()), env: map[string]string{"LOCKMW_PREFIX": "none"}}.run(ctx)
-			if cancel(); got.status == statusUsage && !strings.Contains(got.err, "needs a terminal") && !strings.Contains(got.err, "listen tcp") && !strings.Contains(got.err, "say which hold") {
+			if cancel(); got.status == statusUsage && !strings.Contains(got.err, "needs a terminal") && !strings.Contains(got.err, "listen tcp") && !strings.Contains(got.err, "choose the hold") {
 				t.Errorf("%s: %s", line, got.err)
 			}
 		}
 	}
 	if n < 10 {
-		t.Errorf("there are %d examples", n)
+		t.Errorf("found only %d examples", n)
 	}
 }
 
@@ -110,6 +110,6 @@ func TestDoctorFitsTheTerminal(t *testing.T) {
 		}
 	}
 	if strings.Contains(strings.ReplaceAll(r.out, documents, ""), "docs/") {
-		t.Errorf("a page has no address:\n%s", r.out)
+		t.Errorf("a page is named without its URL:\n%s", r.out)
 	}
 }

@@ -21,14 +21,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A call is a command line, and what there is around it.
+// A call is a command line with its environment.
 type call struct {
 	args []string
 	env  map[string]string
 	in   string
 }
 
-// result is what became of it.
+// result has the exit status and output of a call.
 type result struct {
 	status   int
 	out, err string
@@ -41,7 +41,7 @@ func (c call) run(ctx context.Context) result {
 	return result{status, out.String(), err.String()}
 }
 
-// start runs a command line until ctx ends or nobody reads its output any more. Then its exit status can be received.
+// start runs a command line until ctx ends or out is closed, and then sends its exit status.
 func start(t *testing.T, ctx context.Context, args ...string) (out *io.PipeReader, ended <-chan int) {
 	t.Helper()
 	out, in := io.Pipe()
@@ -50,7 +50,7 @@ func start(t *testing.T, ctx context.Context, args ...string) (out *io.PipeReade
 		defer close(status)
 		c := console{in: strings.NewReader(""), out: in, err: t.Output(), env: func(string) string { return "" }}
 		status <- run(ctx, c, args)
-		_ = in.Close() // the reader is told
+		_ = in.Close() // ends the reader
 	}()
 	return out, status
 }
@@ -61,7 +61,7 @@ func lockmwOn(t *testing.T, s *redistest.Server, args ...string) result {
 	return call{args: append(args, "--redis", s.Addr())}.run(t.Context())
 }
 
-// want checks a status and texts of both outputs.
+// want checks the exit status and texts in the two outputs.
 func (r result) want(t *testing.T, status int, texts ...string) {
 	t.Helper()
 	if r.status != status {
@@ -79,7 +79,7 @@ func (r result) want(t *testing.T, status int, texts ...string) {
 
 func newClient(t *testing.T, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
-	return usertest.Abandoned(t, s.NewClient(t), opts...) // its Close ends holds that are left
+	return usertest.Abandoned(t, s.NewClient(t), opts...) // its Close ends leftover holds
 }
 
 // take takes a lock until the test ends.
@@ -88,7 +88,7 @@ func take(t *testing.T, l lockmw.Locker, key string, opts ...lockmw.Option) (con
 	return usertest.Lock(t, t.Context(), l, key, opts...)
 }
 
-// idFor is the ID of a hold, as the commands print it.
+// idFor returns the ID of a hold, as the commands print it.
 func idFor(t *testing.T, s *redistest.Server, key string) string {
 	t.Helper()
 	status, err := usertest.Inspector(t, s.NewClient(t)).Get(t.Context(), key)
@@ -98,7 +98,7 @@ func idFor(t *testing.T, s *redistest.Server, key string) string {
 	return idOf(status.Holders[0])
 }
 
-// limited is a context for a command that runs until it is interrupted.
+// limited returns a context for a command that runs until it is interrupted.
 func limited(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()
 	return context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -10,10 +10,10 @@ import (
 	"github.com/lockmw/go/lockevents"
 )
 
-// A reading is a run of `lockmw history`.
+// A reading is one run of `lockmw history`.
 type reading struct {
 	*command
-	key    string // "": all
+	key    string // "": all keys
 	most   int
 	follow bool
 }
@@ -23,9 +23,9 @@ func (c *command) history() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [KEY]",
 		Short: "Print the recorded events of one lock, or of all",
-		Long: `Prints what has happened to a lock, or to all: who waited, got the lock, lost or released it, and for how long.
+		Long: `Prints the recorded events of one lock, or of all locks: who waited, acquired, lost or released the lock, and for how long.
 
-This needs programs that record events with package lockevents. For others there is "lockmw watch", which looks at what is so now.`,
+Only programs that use package lockevents record events. For other programs use "lockmw watch", which shows the present.`,
 		Example: `  lockmw history order:1001
   lockmw history --last 0 --follow`,
 		Args: cobra.MaximumNArgs(1),
@@ -34,17 +34,17 @@ This needs programs that record events with package lockevents. For others there
 				r.key = args[0]
 			}
 			if r.most < 0 {
-				return usage("--last: not less than 0")
+				return usage("--last: at least 0")
 			}
 			return r.run(cmd.Context())
 		},
 	}
-	cmd.Flags().IntVar(&r.most, "last", 50, "how many events")
-	cmd.Flags().BoolVar(&r.follow, "follow", false, "continue with new events, until Ctrl-C")
+	cmd.Flags().IntVar(&r.most, "last", 50, "number of events; 0: none")
+	cmd.Flags().BoolVar(&r.follow, "follow", false, "keep printing new events until Ctrl-C")
 	return cmd
 }
 
-// A recordedEvent is what --json prints of an event.
+// A recordedEvent is an event as --json prints it.
 type recordedEvent struct {
 	Time          time.Time `json:"time"` // by the clock of its process
 	Key           string    `json:"key"`
@@ -56,15 +56,15 @@ type recordedEvent struct {
 	Token         int64     `json:"token,omitempty"`
 	Waited        float64   `json:"waited_seconds,omitempty"`
 	Held          float64   `json:"held_seconds,omitempty"`
-	Contended     bool      `json:"contended,omitempty"` // of one that got the lock: it had to wait
+	Contended     bool      `json:"contended,omitempty"` // with acquired: the call had to wait
 	Outcome       string    `json:"outcome,omitempty"`
 	Error         string    `json:"error,omitempty"`
 	BehindProcess string    `json:"behind_process,omitempty"`
 	BehindLabel   string    `json:"behind_label,omitempty"`
 	BehindToken   int64     `json:"behind_token,omitempty"`
 	Position      int       `json:"position,omitempty"`
-	By            string    `json:"by,omitempty"`      // who has forced a release
-	Dropped       int       `json:"dropped,omitempty"` // how many more there were at that time, of any key
+	By            string    `json:"by,omitempty"`      // the operator who forced the release
+	Dropped       int       `json:"dropped,omitempty"` // events of any key that were dropped at that time
 }
 
 func (r *reading) run(ctx context.Context) error {
@@ -102,15 +102,15 @@ func (r *reading) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil // an interrupt is how it ends
+	return nil // an interrupt ends it
 }
 
 func (r *reading) none() safe {
 	of := ""
 	if r.key != "" {
-		of = "of " + r.key + " "
+		of = "for " + r.key + " "
 	}
-	return say("no events are recorded %sunder the prefix %s: do its programs mount lockevents?", of, r.prefix)
+	return say("no events are recorded %sunder the prefix %s: do its programs use lockevents?", of, r.prefix)
 }
 
 func (r *reading) tell(e *lockevents.Event) error {
@@ -153,7 +153,7 @@ func (r *reading) tell(e *lockevents.Event) error {
 	}
 	printf(r.out, "%s\n", hanging(say("%s  %-14s ", e.At.Local().Format("15:04:05.000"), e.Kind), parts, r.io.terminalWidth()))
 	if e.Dropped > 0 {
-		printf(r.out, "%14s%d more events of that time were dropped, of any key\n", "", e.Dropped)
+		printf(r.out, "%14s%d more events at that time were dropped (any key)\n", "", e.Dropped)
 	}
 	return nil
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// recorded has a lock be waited for, held and released, and what happened be recorded.
+// recorded records the events of a lock: one call holds and releases it, another waits.
 func recorded(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
 	events := lockevents.New(usertest.Inspector(t, s.NewClient(t)))
 	locks := newClient(t, s, lockmw.WithObserver(events.Observer()))
 	_, hold := take(t, locks, key, lockmw.WithLabel("order-1"))
 	if _, _, err := locks.TryLock(t.Context(), key, lockmw.WithLabel("order-2")); err == nil {
-		t.Fatal("two hold it")
+		t.Fatal("two calls hold the lock")
 	}
 	usertest.Unlock(t, hold)
 	if err := events.Close(); err != nil {
@@ -47,7 +47,7 @@ func TestHistoryPrintsWhatWasRecorded(t *testing.T) {
 		t.Error("a key reaches the terminal")
 	}
 	lockmwOn(t, s, "history", "--last", "1").want(t, statusDone, "released")
-	lockmwOn(t, s, "history", "user:43").want(t, statusNothing, "no events are recorded of user:43", "lockevents")
+	lockmwOn(t, s, "history", "user:43").want(t, statusNothing, "no events are recorded for user:43", "lockevents")
 	lockmwOn(t, s, "history", "--last", "-1").want(t, statusUsage, "--last")
 }
 
@@ -81,7 +81,7 @@ func TestHistoryFollows(t *testing.T) {
 	defer cancel()
 	out, ended := start(t, ctx, "history", "user:42", "--follow", "--redis", s.Addr())
 	lines := make(chan int)
-	go func() { // how many have come
+	go func() { // counts lines
 		n, buffer := 0, make([]byte, 1000)
 		for {
 			read, err := out.Read(buffer)
@@ -93,13 +93,13 @@ func TestHistoryFollows(t *testing.T) {
 			lines <- n
 		}
 	}()
-	for n := range lines { // what was recorded before comes first
+	for n := range lines { // recorded events come first
 		if n == 3 {
 			break
 		}
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { // what happens before it follows is not printed
+	wg.Go(func() { // events before it follows are not printed
 		for ctx.Err() == nil {
 			recorded(t, s, "user:42")
 		}

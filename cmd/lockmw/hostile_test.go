@@ -23,11 +23,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// hostile is text that a stranger stores in Redis to change what an operator sees: ESC, BEL, DEL, C1 and bidi controls, a zero-width
+// hostile is text that an attacker stores in Redis to change an operator's screen: ESC, BEL, DEL, C1 and bidi controls, a zero-width
 // space and a new line.
 const hostile = "\x1b[2JPWNED\x07\x7f\u009b31m\u202e\u2066\u200b\nlockmw:"
 
-// unsafeRunes are the characters of a text that a terminal obeys.
+// unsafeRunes returns the characters of a text that control a terminal.
 func unsafeRunes(text string) (found []string) {
 	for _, r := range text {
 		if r != '\n' && !unicode.IsPrint(r) {
@@ -37,7 +37,7 @@ func unsafeRunes(text string) (found []string) {
 	return found
 }
 
-// storeHostile writes a lock, its queue and its history with hostile text wherever text can be.
+// storeHostile writes a lock, its queue and its history, with hostile text in every field that may have text.
 func storeHostile(t *testing.T, rdb redis.UniversalClient, key string) {
 	t.Helper()
 	at := fmt.Sprint(time.Now().UnixMicro())
@@ -88,10 +88,10 @@ func TestNoTextFromRedisControlsTheTerminal(t *testing.T) {
 				}
 				for line := range strings.Lines(r.out + r.err) {
 					if more == nil && args[0] != "top" && strings.HasPrefix(line, "lockmw:") && strings.Contains(r.out, line) {
-						t.Errorf("%q: a stranger wrote the line %q", args, line)
+						t.Errorf("%q: the attacker's line is printed: %q", args, line)
 					}
 					if more != nil && strings.Contains(r.out, line) && !json.Valid([]byte(line)) {
-						t.Errorf("%q prints what is no JSON: %s", args, line)
+						t.Errorf("%q prints a line that is not JSON: %s", args, line)
 					}
 				}
 			}
@@ -156,7 +156,7 @@ func TestNoTextFromRedisControlsTheScreen(t *testing.T) {
 	})
 }
 
-// Only text.go prints, by a function that makes texts harmless.
+// Only text.go may print, because its printf escapes text.
 func TestOnlyOneFilePrints(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 10 {
@@ -178,7 +178,7 @@ func TestOnlyOneFilePrints(t *testing.T) {
 	}
 }
 
-func TestACommandToCopyRunsNoOther(t *testing.T) {
+func TestACommandToCopyRunsNothingElse(t *testing.T) {
 	texts := []string{
 		"user:42", "user:x'; touch PWNED; '", "a b", "$(touch PWNED)", "`touch PWNED`", `a\b"c`, "~", "-x", "--yes", "!!", "*", "a;b", "a&b|c>d", "größe", "=ls", "#", "'", "",
 		`\'`, "{a,b}", "user:{42}",
@@ -213,7 +213,7 @@ func TestACommandToCopyRunsNoOther(t *testing.T) {
 	}
 }
 
-func TestNamesToCopyAreQuoted(t *testing.T) {
+func TestPrefixesToCopyAreQuoted(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t)
 	for _, prefix := range []string{"x;touch PWNED", "plain", "two;\nls"} {

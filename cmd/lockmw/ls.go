@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A list is a run of `lockmw ls`.
+// A list is one run of `lockmw ls`.
 type list struct {
 	*command
 	filter
@@ -35,12 +35,12 @@ func (c *command) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List locks: holders, waiters, longest waits",
-		Long: `Lists the locks that are held, waited for, or that a place is kept for, the longest wait first.
+		Long: `Lists all locks that have a holder, a waiter or a kept place (WithPlace), the longest wait first.
 
-Of a sorted list the first 1,000 are kept and printed; the others are counted. With --sort none, which is the default of
---json, all are printed as they are found, however many they are. Listing takes at most --share of the server's time.
+A sorted list prints the first 1,000 locks and counts the others. With --sort none, the default for --json, all locks are
+printed as the scan finds them. The scan takes at most the part --share of the server's time.
 
-A terminal shows the beginning of a key that does not fit. Through a pipe, as in lockmw ls | cat, and with --json keys are whole.`,
+On a terminal, keys that do not fit are cut off. A pipe, as in lockmw ls | cat, and --json get whole keys.`,
 		Example: `  lockmw ls --waited
   lockmw ls --kind order --waiting-longer 5s
   lockmw ls --json | jq -r .key`,
@@ -56,11 +56,11 @@ A terminal shows the beginning of a key that does not fit. Through a pipe, as in
 		},
 	}
 	l.filter.flags(cmd.Flags())
-	cmd.Flags().StringVar(&l.sort, "sort", "wait", "by what: wait, waiters, held, key; none: as they are found")
+	cmd.Flags().StringVar(&l.sort, "sort", "wait", "sort by wait, waiters, held or key; none: in the order of the scan")
 	completes(cmd, "sort", "wait", "waiters", "held", "key", unsorted)
 	completes(cmd, "mode", modes...)
-	cmd.Flags().IntVar(&l.limit, "limit", 1000, "how many are printed at most; 0: all")
-	cmd.Flags().Float64Var(&l.share, "share", 0.5, "how much of a server's time the scan may take, up to 1")
+	cmd.Flags().IntVar(&l.limit, "limit", 1000, "maximum number of locks to print; 0: all")
+	cmd.Flags().Float64Var(&l.share, "share", 0.5, "part of the server's time that the scan may take, more than 0 and at most 1")
 	return cmd
 }
 
@@ -80,7 +80,7 @@ func (l *list) run(ctx context.Context) error {
 	for s, err := range inspector.All(ctx, lockmw.WithShare(l.share), lockmw.WithScanProgress(progress)) {
 		if errors.Is(err, lockmw.ErrInvalidOption) {
 			done()
-			return usage("--share: it is more than 0 and at most 1")
+			return usage("--share: more than 0 and at most 1")
 		}
 		if err != nil && s.Key == "" {
 			l.failed = errors.Join(l.failed, err)
@@ -125,7 +125,7 @@ func (l *list) run(ctx context.Context) error {
 	return nil
 }
 
-// flushRows is after how many rows a table is printed that may have no end.
+// flushRows is the number of rows after which a table of unknown length is printed.
 const flushRows = 200
 
 // print prints one lock.
@@ -164,7 +164,8 @@ func (l *list) print(r *lockRecord) error {
 	return nil
 }
 
-// progress returns what shows on a terminal how far a scan has come, after what of says, and what wipes that away.
+// progress returns two functions for a terminal: show prints the progress of a scan after the text that of returns, and wipe
+// clears that line. Without a terminal both do nothing.
 func (c *command) progress(of func(lockmw.ScanProgress) string) (show func(lockmw.ScanProgress), wipe func()) {
 	f, ok := c.io.err.(*os.File)
 	if !ok || !term.IsTerminal(f.Fd()) {
@@ -185,7 +186,7 @@ func (c *command) progress(of func(lockmw.ScanProgress) string) (show func(lockm
 	}
 }
 
-// nothing says by a text that there is nothing, and under which other prefixes there are locks.
+// nothing returns the error for an empty result: text, with the other prefixes that have locks.
 func (c *command) nothing(ctx context.Context, inspector *lockmw.Inspector, text safe) error {
 	text = say("%s under the prefix %s", text, c.prefix)
 	prefixes, err := inspector.Prefixes(ctx)
@@ -199,7 +200,7 @@ func (c *command) nothing(ctx context.Context, inspector *lockmw.Inspector, text
 		}
 	}
 	switch {
-	case err != nil: // it may not scan; the rest is true
+	case err != nil: // the user may not run SCAN; text is true without the prefixes
 	case !used && len(others) > 0:
 		text = say("nobody has used the prefix %s; there are locks with --prefix %s", c.prefix, strings.Join(others, ", "))
 	case !used:

@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// waitBehind has a call of another process wait for a key until the test ends, and returns when it is in the queue.
+// waitBehind starts a call of another process that waits for key until the test ends, and returns once it is queued.
 func waitBehind(t *testing.T, s *redistest.Server, key string, opts ...lockmw.Option) {
 	t.Helper()
 	queued := make(chan struct{})
@@ -27,7 +27,7 @@ func waitBehind(t *testing.T, s *redistest.Server, key string, opts ...lockmw.Op
 	opts = append(opts, lockmw.WithObserver(&lockmw.Observer{Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(queued) }}))
 	go func() {
 		defer close(done)
-		_, _, _ = l.Lock(t.Context(), key, opts...) // it ends with the test, or gets the lock
+		_, _, _ = l.Lock(t.Context(), key, opts...) // ends with the test or acquires the lock
 	}()
 	t.Cleanup(func() { <-done })
 	<-queued
@@ -68,10 +68,10 @@ func TestLocksAreListedByTheLongestWait(t *testing.T) {
 	})
 }
 
-// fieldsOf are the names of an object's fields.
+// fieldsOf returns the names of an object's fields.
 func fieldsOf(v any) string { return strings.Join(slices.Sorted(maps.Keys(v.(map[string]any))), " ") }
 
-func TestTheNamesOfJSONStay(t *testing.T) {
+func TestTheFieldNamesOfJSONAreStable(t *testing.T) {
 	s := redistest.Mini(t)
 	take(t, newClient(t, s), "order:2", lockmw.WithLabel("req-7"))
 	waitBehind(t, s, "order:2")
@@ -107,7 +107,7 @@ func TestTheNamesOfJSONStay(t *testing.T) {
 	}
 }
 
-func TestWhoeverLooksUnderAnotherPrefixIsTold(t *testing.T) {
+func TestAnEmptyListNamesTheOtherPrefixes(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		take(t, newClient(t, s, lockmw.WithPrefix("shop")), "user:42")
 		for _, args := range [][]string{{"ls"}, {"show", "user:42"}} {
@@ -118,7 +118,7 @@ func TestWhoeverLooksUnderAnotherPrefixIsTold(t *testing.T) {
 	})
 }
 
-// closed is a pipe whose reader has read enough.
+// closed is a pipe whose reader has stopped reading.
 type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, &wrapped{syscall.EPIPE} }
@@ -127,7 +127,7 @@ type wrapped struct{ error }
 
 func (w *wrapped) Unwrap() error { return w.error }
 
-func TestAPipeThatIsClosedEarlyIsNoFailure(t *testing.T) {
+func TestAClosedPipeIsNotAFailure(t *testing.T) {
 	s := redistest.Mini(t)
 	locks := newClient(t, s)
 	for i := range 3 {
@@ -137,7 +137,7 @@ func TestAPipeThatIsClosedEarlyIsNoFailure(t *testing.T) {
 		var err strings.Builder
 		c := console{in: strings.NewReader(""), out: closed{}, err: &err, env: func(string) string { return "" }}
 		if status := run(t.Context(), c, append(args, "--redis", s.Addr())); status != statusDone || err.Len() > 0 {
-			t.Errorf("%q ends with %d and says %q", args, status, err.String())
+			t.Errorf("%q exits with %d and prints %q", args, status, err.String())
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestTheFirstOfAnOrderAreKept(t *testing.T) {
 	}
 }
 
-func TestForeignTextDoesNoHarmInATerminal(t *testing.T) {
+func TestForeignTextIsEscapedForTerminals(t *testing.T) {
 	for text, want := range map[string]string{
 		"user:42": "user:42", `a "b"`: `a "b"`, "größe": "größe", "\x1b[2Jx": `\x1b[2Jx`, "a\nb": `a\nb`, "\u202e": `\u202e`, "<script>": "<script>",
 	} {
@@ -263,12 +263,12 @@ func TestAListFitsTheTerminal(t *testing.T) {
 			t.Errorf("a long key hides the other columns: %s", line)
 		}
 	}
-	for _, line := range ls(0) { // a pipe gets all of a key, and no row is padded for another
+	for _, line := range ls(0) { // a pipe gets whole keys, and no row is padded for another
 		if !strings.Contains(line, "x") && !strings.Contains(line, "鍵") && !strings.HasPrefix(line, "wrong") && ansi.StringWidth(line) > 200 {
 			t.Errorf("a row is padded to %d: %s", ansi.StringWidth(line), line)
 		}
 	}
 	if all := strings.Join(ls(0), "\n"); !strings.Contains(all, long) {
-		t.Errorf("a pipe gets no whole key:\n%s", all)
+		t.Errorf("a key in a pipe is cut off:\n%s", all)
 	}
 }

@@ -1,12 +1,13 @@
-// Lockmw shows who holds locks and who waits for them, and takes a lock away from its holder.
+// Lockmw shows who holds Redis locks and who waits for them, and releases locks by force.
 //
-//	lockmw ls                        all locks, the longest wait first
-//	lockmw show KEY                  one lock: holders, queue, kept places
-//	lockmw watch KEY                 its life, line by line
-//	lockmw unlock KEY --holder ID    release exactly that hold
+//	lockmw ls                        list all locks, the longest wait first
+//	lockmw show KEY                  show one lock: holders, queue, kept places
+//	lockmw watch KEY                 follow one lock, an event per line
+//	lockmw unlock KEY --holder ID    release exactly one hold
 //	lockmw top                       a live screen of the busiest keys
 //
-// It says with --redis where Redis is, or in LOCKMW_REDIS. https://github.com/lockmw/go/blob/main/docs/command.md describes it.
+// The flag --redis, or the variable LOCKMW_REDIS, sets the address of Redis. The manual is
+// https://github.com/lockmw/go/blob/main/docs/command.md.
 package main
 
 import (
@@ -20,8 +21,8 @@ import (
 )
 
 func main() {
-	redis.SetLogger(&logging.VoidLogger{}) // errors are returned, too
-	signal.Ignore(syscall.SIGPIPE)         // `lockmw ls | head` is no failure
+	redis.SetLogger(&logging.VoidLogger{}) // commands return the same errors
+	signal.Ignore(syscall.SIGPIPE)         // `lockmw ls | head` must not fail
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := run(ctx, console{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}, os.Args[1:])
 	stop()

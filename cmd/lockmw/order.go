@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An order is by what locks are sorted.
+// An order is one way to sort locks.
 type order struct {
 	name    string
 	compare func(a, b *lockRecord) int // negative: a comes first
@@ -39,25 +39,25 @@ func orderNamed(name string) (func(a, b *lockRecord) int, error) {
 	if name == unsorted {
 		return nil, nil
 	}
-	return nil, usage("--sort %s: it is one of %s and %s", name, strings.Join(names, ", "), unsorted)
+	return nil, usage("--sort %s: must be one of %s and %s", name, strings.Join(names, ", "), unsorted)
 }
 
-// A best keeps the first locks of an order, and no more of them than most.
+// A best keeps the first locks of an order, up to most of them.
 type best[T any] struct {
 	compare func(a, b T) int
 	most    int // 0: all
-	left    int // how many did not fit
+	left    int // number of dropped locks
 	records []T
 }
 
 func (b *best[T]) add(r T) {
 	b.records = append(b.records, r)
-	if b.most > 0 && len(b.records) >= 2*b.most { // now and then is enough
+	if b.most > 0 && len(b.records) >= 2*b.most { // sorting every time would be slow
 		b.sorted()
 	}
 }
 
-// sorted returns what was kept, in its order.
+// sorted returns the kept locks in order.
 func (b *best[T]) sorted() []T {
 	slices.SortFunc(b.records, b.compare)
 	if more := len(b.records) - b.most; b.most > 0 && more > 0 {

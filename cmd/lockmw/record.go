@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// What --json prints. Names are never changed; new ones may come. Times are by the server's clock, in RFC 3339.
+// The records that --json prints. Field names never change; new fields may appear. Times are by the server's clock, in RFC 3339.
 
 type lockRecord struct {
 	Key         string         `json:"key"`
@@ -23,14 +23,14 @@ type lockRecord struct {
 	LongestWait *float64       `json:"longest_wait_seconds"`
 	Waiters     []waiterRecord `json:"waiters"`
 	Kept        []keptRecord   `json:"kept"`
-	Tasks       []taskRecord   `json:"tasks,omitempty"` // of asynq, that wait; show only
-	Error       string         `json:"error,omitempty"` // why it could not be read
+	Tasks       []taskRecord   `json:"tasks,omitempty"` // waiting tasks of asynq; with show only
+	Error       string         `json:"error,omitempty"` // why the key could not be read
 
 	moreTasks int
 }
 
 type holderRecord struct {
-	ID      string    `json:"id"` // what --holder takes
+	ID      string    `json:"id"` // the argument of --holder
 	Label   string    `json:"label"`
 	Process string    `json:"process"`
 	Since   time.Time `json:"since"`
@@ -39,14 +39,14 @@ type holderRecord struct {
 	Token   int64     `json:"token"`
 	Owner   string    `json:"owner"`
 	Fixed   bool      `json:"fixed"`   // the lease is not renewed
-	Lingers bool      `json:"lingers"` // it was unlocked, and the key stays taken
+	Lingers bool      `json:"lingers"` // released, but the key stays taken (WithMinHold)
 	Weight  int       `json:"weight,omitempty"`
 	Slots   string    `json:"slots,omitempty"`
 	Trace   string    `json:"trace_id,omitempty"`
 }
 
 type waiterRecord struct {
-	Position int        `json:"position"` // 0: in the holder's process
+	Position int        `json:"position"` // 0: waits in the holder's process
 	Ticket   string     `json:"ticket,omitempty"`
 	Process  string     `json:"process"`
 	Mode     string     `json:"mode"`
@@ -63,16 +63,16 @@ type keptRecord struct {
 	TTL   float64   `json:"ttl_seconds"`
 }
 
-// seconds are those of a duration, to the millisecond.
+// seconds converts a duration to seconds, to the millisecond.
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
 
-// idOf names a hold: by its token, and by whom of those that share one it is.
+// idOf returns the ID of a hold: its token, and the beginning of its owner, because readers share a token.
 func idOf(h lockmw.Holder) string { return fmt.Sprintf("%d-%.*s", h.Token, ownerInID, h.Owner) }
 
-// ownerInID is how many characters of the owner an ID has.
+// ownerInID is the number of characters of the owner in an ID.
 const ownerInID = 8
 
-// traceOf is the trace id in a traceparent.
+// traceOf returns the trace id of a traceparent.
 func traceOf(traceparent string) string {
 	if parts := strings.Split(traceparent, "-"); len(parts) >= 4 {
 		return parts[1]
@@ -87,7 +87,7 @@ func holderOf(h lockmw.Holder, now time.Time) holderRecord {
 	}
 }
 
-// recordOf is a status as --json prints it.
+// recordOf converts a status to the record that --json prints.
 func recordOf(s lockmw.Status, now time.Time) lockRecord {
 	r := lockRecord{Key: s.Key, Mode: s.Mode, Waiting: s.Waiting(), Holders: []holderRecord{}, Waiters: []waiterRecord{}, Kept: []keptRecord{}}
 	for _, h := range s.Holders {
@@ -115,7 +115,7 @@ func recordOf(s lockmw.Status, now time.Time) lockRecord {
 	return r
 }
 
-// longest is the longest wait in seconds; -1 if nobody is known to wait.
+// longest is the longest wait in seconds; -1 if no wait is known.
 func (r *lockRecord) longest() float64 {
 	if r.LongestWait == nil {
 		return -1
@@ -123,7 +123,7 @@ func (r *lockRecord) longest() float64 {
 	return *r.LongestWait
 }
 
-// held is for how many seconds the first holder has had it; -1 if there is none.
+// held is the time in seconds that the first holder has held the lock; -1 without a holder.
 func (r *lockRecord) held() float64 {
 	if len(r.Holders) == 0 {
 		return -1
@@ -131,8 +131,8 @@ func (r *lockRecord) held() float64 {
 	return r.Holders[0].Held
 }
 
-// printJSON prints one object on a line. Characters that a terminal obeys are escaped, so that the line is harmless there and says
-// the same to a program.
+// printJSON prints one object on a line. It escapes characters that control a terminal; programs that parse the line still read
+// the same text.
 func (c *command) printJSON(v any) error {
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)
@@ -144,7 +144,7 @@ func (c *command) printJSON(v any) error {
 	return err
 }
 
-// escapeJSON escapes what cannot be seen in the strings of a line of JSON; elsewhere there is none of it.
+// escapeJSON escapes invisible characters in a line of JSON. They can occur only in its strings.
 func escapeJSON(line []byte) []byte {
 	escaped := make([]byte, 0, len(line))
 	for len(line) > 0 {

@@ -19,15 +19,15 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A console is what a command talks to.
+// A console holds the input, the outputs and the environment of a command.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
-	width    int // of the terminal that out is; 0: that of out, if it is a terminal
+	width    int // columns to print in; 0: those of out, if out is a terminal
 }
 
-// terminalWidth is how many columns the terminal has that is written to; 0 if it is none.
+// terminalWidth returns the number of columns of the output; 0 if it is not a terminal.
 func (c *console) terminalWidth() int {
 	if f, ok := c.out.(*os.File); ok && c.width == 0 {
 		width, _, err := term.GetSize(f.Fd())
@@ -38,10 +38,10 @@ func (c *console) terminalWidth() int {
 	return c.width
 }
 
-// A command is a run of the program.
+// A command is one run of the program.
 type command struct {
 	io      console
-	out     *bufio.Writer // flushed at the end, and where somebody waits for a line
+	out     *bufio.Writer // flushed at the end, and after each line that a reader waits for
 	redis   address
 	prefix  string
 	json    bool
@@ -51,7 +51,7 @@ type command struct {
 	conn *connection
 }
 
-// run runs one command line, and returns the exit status.
+// run runs one command line and returns its exit status.
 func run(ctx context.Context, io console, args []string) int {
 	c := &command{io: io, out: bufio.NewWriter(io.out)}
 	root := c.root()
@@ -69,42 +69,43 @@ func run(ctx context.Context, io console, args []string) int {
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "lockmw",
-		Short:         "Shows who holds Redis locks and who waits for them, and releases them",
+		Short:         "Show who holds Redis locks and who waits for them, and release them",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Long: `Shows who holds Redis locks and who waits for them, and releases them.
 
-Each global flag has a variable: --redis is LOCKMW_REDIS, --tls-ca is LOCKMW_TLS_CA, and so on. A password needs no
-command line: LOCKMW_PASSWORD, or --password-file.
+An environment variable can replace each global flag: LOCKMW_REDIS for --redis, LOCKMW_TLS_CA for --tls-ca, and so on.
+Keep passwords off the command line: use LOCKMW_PASSWORD or --password-file.
 
---redis takes
+--redis accepts
   host:port
-  redis://user@host:port/db       rediss:// is with TLS, so for all of these
+  redis://user@host:port/db
   redis+sentinel://user@host:26379,host:26379/master/db
   redis+cluster://user@host:port,host:port
+For TLS, write rediss in place of redis.
 
-Each command has a help: lockmw ls --help. The manual is
+Each command has its own help, such as lockmw ls --help. The manual is
 ` + documents + `command.md
 
-Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command line; 3 nothing found;
-4 the hold that was to be released has ended, or never was; 5 not confirmed; 6 doctor found that locks do not work there.`,
+Exit statuses: 0 done; 1 Redis is unreachable or refuses a command; 2 wrong command line; 3 nothing found;
+4 the hold to release has ended or never existed; 5 not confirmed; 6 doctor found that locks do not work on this Redis.`,
 		Version:           strings.TrimPrefix(versionText(), "lockmw "),
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.readVariables(cmd.Root().PersistentFlags()) },
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&c.redis.url, "redis", "localhost:6379", "where Redis is: host:port or a URL")
-	f.StringVar(&c.redis.user, "user", "", "user of Redis")
-	f.StringVar(&c.redis.passwordFile, "password-file", "", "file with the password")
-	f.StringVar(&c.redis.ca, "tls-ca", "", "file with the certificates of authorities to trust")
-	f.StringVar(&c.redis.cert, "tls-cert", "", "file with this client's certificate")
-	f.StringVar(&c.redis.key, "tls-key", "", "file with the key of that certificate")
-	f.StringVar(&c.prefix, "prefix", "lockmw", "of the locks: what WithPrefix says")
-	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
-	f.BoolVar(&c.json, "json", false, "print JSON, one object a line")
+	f.StringVar(&c.redis.url, "redis", "localhost:6379", "address of Redis: host:port or a URL")
+	f.StringVar(&c.redis.user, "user", "", "Redis user")
+	f.StringVar(&c.redis.passwordFile, "password-file", "", "file that contains the password")
+	f.StringVar(&c.redis.ca, "tls-ca", "", "file with the CA certificates to trust")
+	f.StringVar(&c.redis.cert, "tls-cert", "", "file with the client certificate")
+	f.StringVar(&c.redis.key, "tls-key", "", "file with the key of the client certificate")
+	f.StringVar(&c.prefix, "prefix", "lockmw", "key prefix; must match lockmw.WithPrefix")
+	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "timeout for each answer of Redis")
+	f.BoolVar(&c.json, "json", false, "print JSON, one object per line")
 	root.SetVersionTemplate("lockmw {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() != "" {
-			return usage("unknown flag: -%.1s", unknown.GetSpecifiedShortnames()) // the rest may be a password
+			return usage("unknown flag: -%.1s", unknown.GetSpecifiedShortnames()) // the rest could be a password
 		}
 		return usage("%v", err)
 	})
@@ -122,7 +123,7 @@ Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command li
 	}
 	root.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usage("%s: see lockmw --help", withoutURLs(fmt.Errorf("there is no command %q", args[0]), args))
+			return usage("%s: see lockmw --help", withoutURLs(fmt.Errorf("unknown command %q", args[0]), args))
 		}
 		return nil
 	}
@@ -130,7 +131,8 @@ Exit statuses: 0 done; 1 Redis cannot be reached, or refuses; 2 wrong command li
 	return root
 }
 
-// withoutURLs is the text of an error about arguments, without those that may be URLs: there may be passwords in them.
+// withoutURLs returns the text of an error about arguments. It hides each argument that looks like a URL, which may contain a
+// password.
 func withoutURLs(err error, args []string) string {
 	text := err.Error()
 	for _, arg := range args {
@@ -141,7 +143,7 @@ func withoutURLs(err error, args []string) string {
 	return text
 }
 
-// readVariables gives each of these flags that was not set the value of its variable.
+// readVariables sets each flag that the command line leaves out to the value of its environment variable.
 func (c *command) readVariables(flags *pflag.FlagSet) (failed error) {
 	c.redis.password = c.io.env("LOCKMW_PASSWORD")
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -155,7 +157,7 @@ func (c *command) readVariables(flags *pflag.FlagSet) (failed error) {
 	return failed
 }
 
-// connect finds the server, and returns what looks at its locks.
+// connect connects to the server and returns an Inspector of its locks.
 func (c *command) connect(ctx context.Context) (*lockmw.Inspector, error) {
 	conn, err := c.redis.connect(ctx, c.timeout, &c.secrets)
 	if err != nil {
@@ -169,7 +171,7 @@ func (c *command) connect(ctx context.Context) (*lockmw.Inspector, error) {
 	return inspector, err
 }
 
-// A build says how this program was built.
+// A build describes how this program was built.
 type build struct {
 	Version string `json:"version"`
 	Go      string `json:"go"`
@@ -182,7 +184,7 @@ func readBuild() build {
 	return build{Version: "unknown"}
 }
 
-// versionText is what --version and the command version print.
+// versionText is the line that --version and the command version print.
 func versionText() string {
 	b := readBuild()
 	return strings.TrimSpace("lockmw " + b.Version + " " + b.Go)

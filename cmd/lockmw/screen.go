@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/go/internal/pause"
 )
 
-// A screen is what `lockmw top` shows. Scans are its commands, and so are looks at the first rows: a scan, and a look, begins a while
-// after the last one was answered.
+// A screen is the model of `lockmw top`. Its commands are scans of all locks and looks at the first rows. Each starts some time after
+// the previous one was answered.
 type screen struct {
 	ctx      context.Context
 	eyes     *eyes
@@ -32,38 +32,38 @@ type screen struct {
 	sort          int
 	typing        bool // a filter
 	paused        bool
-	open          string // the key that is shown alone; "" if all are
+	open          string // the key that is shown alone; "" for the list
 	happened      []event
 
 	memory  memory
 	sight   *sight
-	later   map[string]*look   // of queues that were read after sight; nil: the lock became free
-	seenAt  time.Time          // when sight came
-	begun   time.Time          // when its scan began
+	later   map[string]*look   // queues read after sight; nil: the lock became free
+	seenAt  time.Time          // arrival of sight
+	begun   time.Time          // start of its scan
 	rows    []*topRow          // of sight
-	hot     map[string]*topRow // that were looked at again
-	shown   []*topRow          // that match the filter, in their order
-	scanned time.Time          // when the scan began that is under way; zero: none is
-	ready   bool               // there was one
+	hot     map[string]*topRow // rows that were read again since
+	shown   []*topRow          // rows that match the filter, sorted
+	scanned time.Time          // start of the running scan; zero: no scan is running
+	ready   bool               // a scan has finished
 	err     error
-	since   time.Time // of err
+	since   time.Time // first occurrence of err
 }
 
-// What is heard of Redis and of the clock.
+// Messages about Redis and the clock.
 type (
 	sightMsg  struct{ *sight }
 	queuesMsg struct {
 		*sight
-		asked []string // also of these
+		asked []string // keys that were read even without a queue
 	}
 	looksMsg struct {
 		looks []*look
 		err   error
 	}
-	scanMsg  struct{} // it is time for a scan
-	lookMsg  struct{} // it is time for a look
-	queueMsg struct{} // it is time to read the queues
-	clockMsg struct{} // it is time to show the time
+	scanMsg  struct{} // time for a scan
+	lookMsg  struct{} // time for a look
+	queueMsg struct{} // time to read the queues
+	clockMsg struct{} // time to update the clock
 )
 
 func newScreen(ctx context.Context, e *eyes, sort int, interval time.Duration) *screen {
@@ -77,20 +77,20 @@ func newScreen(ctx context.Context, e *eyes, sort int, interval time.Duration) *
 	return s
 }
 
-// Init implements tea.Model. The first scan of all locks begins when the queues were read.
+// Init implements tea.Model. The first scan of all locks begins after the queues have been read.
 func (s *screen) Init() tea.Cmd {
 	return tea.Batch(s.queues(), s.look(), s.after(time.Second, clockMsg{}))
 }
 
-// scan has the eyes look at all locks.
+// scan returns a command that reads all locks.
 func (s *screen) scan() tea.Cmd {
 	s.scanned = time.Now()
 	compare, known := topOrders[s.sort].compare, s.memory.copied()
 	return func() tea.Msg { return sightMsg{s.eyes.scan(s.ctx, compare, known)} }
 }
 
-// queues has them look at the locks that are waited for. That takes much less time than a scan of all, so it comes first, and again
-// while a scan takes long.
+// queues returns a command that reads the locks with waiters. It is much faster than a scan of all locks, so it runs first, and again
+// during a long scan.
 func (s *screen) queues() tea.Cmd {
 	var asked []string
 	for _, r := range s.rows {
@@ -107,7 +107,7 @@ func (s *screen) queues() tea.Cmd {
 	return func() tea.Msg { return queuesMsg{s.eyes.scanQueues(s.ctx, compare, known, asked), asked} }
 }
 
-// look has them look at the first rows.
+// look returns a command that reads the first rows again.
 func (s *screen) look() tea.Cmd {
 	keys := hotKeys(s.shown, s.open)
 	return func() tea.Msg {
@@ -116,7 +116,7 @@ func (s *screen) look() tea.Cmd {
 	}
 }
 
-// after sends a message after d. Unlike tea.Tick, which sleeps on when the screen is gone, it ends with the screen's ctx.
+// after sends a message after d. It ends with the screen's ctx, unlike tea.Tick.
 func (s *screen) after(d time.Duration, msg tea.Msg) tea.Cmd {
 	return func() tea.Msg {
 		if !pause.For(s.ctx, d) {
@@ -166,7 +166,7 @@ func (s *screen) update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// seeAll shows what a scan has found.
+// seeAll shows the result of a scan.
 func (s *screen) seeAll(sight *sight) {
 	s.begun, s.scanned, s.ready, s.seenAt = s.scanned, time.Time{}, true, time.Now()
 	s.noteError(sight.err)
@@ -177,7 +177,7 @@ func (s *screen) seeAll(sight *sight) {
 	}
 }
 
-// dropOlder drops what the scan of all locks has read after the queues.
+// dropOlder drops the queues that the scan of all locks has read more recently.
 func (s *screen) dropOlder(sight *sight) {
 	read := make(map[string]time.Time, len(sight.looks))
 	for _, l := range sight.looks {
@@ -191,7 +191,7 @@ func (s *screen) dropOlder(sight *sight) {
 	}
 }
 
-// seeQueues shows which locks are waited for.
+// seeQueues shows the locks with waiters.
 func (s *screen) seeQueues(msg queuesMsg) {
 	s.noteError(msg.err)
 	if msg.err != nil || s.paused {
@@ -201,7 +201,7 @@ func (s *screen) seeQueues(msg queuesMsg) {
 		s.later = make(map[string]*look)
 	}
 	for _, key := range msg.asked {
-		s.later[key] = nil // unless it comes
+		s.later[key] = nil // free, unless a look follows
 	}
 	for _, l := range msg.looks {
 		s.later[l.record.Key] = l
@@ -213,7 +213,7 @@ func (s *screen) seeQueues(msg queuesMsg) {
 	s.refresh()
 }
 
-// seeAgain shows what has become of the first rows.
+// seeAgain shows the new state of the first rows.
 func (s *screen) seeAgain(msg looksMsg) {
 	if msg.err != nil || len(msg.looks) > 0 {
 		s.noteError(msg.err)
@@ -240,7 +240,7 @@ func (s *screen) noteError(err error) {
 	s.err = err
 }
 
-// press does what a key says.
+// press handles a key.
 func (s *screen) press(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	name := key.String()
 	switch {
@@ -293,10 +293,10 @@ func (s *screen) stopTyping() {
 // resize fits all parts into the window.
 func (s *screen) resize(width, height int) {
 	s.width, s.height = max(width, 40), max(height, 8)
-	const numbers = 26 + 7 // with the spaces behind all columns
+	const numbers = 26 + 7 // with the space after each column
 	key := (s.width - numbers + 1) / 2
 	holder := s.width - numbers - key
-	if s.width < 66 { // there is no room for it
+	if s.width < 66 { // no room for the holder
 		key, holder = s.width-numbers+1, 0
 	}
 	s.table.SetColumns([]table.Column{
@@ -332,7 +332,7 @@ func (s *screen) refresh() {
 	if len(rows) > 0 {
 		s.table.SetCursor(max(s.table.Cursor(), 0))
 		selected := rows[s.table.Cursor()]
-		selected[0] = "> " + strings.TrimPrefix(selected[0], "  ") // it shows without colours, too
+		selected[0] = "> " + strings.TrimPrefix(selected[0], "  ") // visible even without colours
 		s.table.SetRows(rows)
 	}
 	if s.open != "" {
@@ -340,7 +340,7 @@ func (s *screen) refresh() {
 	}
 }
 
-// known is the rows of all locks, as they were read last.
+// known returns the rows of all locks in their most recent state.
 func (s *screen) known() (rows []*topRow) {
 	listed := make(map[string]bool, len(s.rows))
 	for _, r := range s.rows {
@@ -360,7 +360,7 @@ func (s *screen) known() (rows []*topRow) {
 	return rows
 }
 
-// row is a line of the table.
+// row formats a line of the table.
 func (s *screen) row(r *topRow) table.Row {
 	holder, wait, rate, losses := "-", "", "", ""
 	if len(r.Holders) > 0 {

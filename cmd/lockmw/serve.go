@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/inspector"
 )
 
-// A serving is a run of `lockmw serve`.
+// A serving is one run of `lockmw serve`.
 type serving struct {
 	*command
 	addr        string
@@ -30,14 +30,14 @@ func (c *command) serve() *cobra.Command {
 	s := &serving{command: c, addr: "localhost:8080"}
 	cmd := &cobra.Command{
 		Use:   "serve [HOST:PORT]",
-		Short: "Serve the page about locks, for those who mount it nowhere",
-		Long: `Serves the page of package inspector: all locks, one lock, the server. It is for this machine unless another address is given:
-it has no authentication, so whoever reaches it sees keys, labels and hosts, and with --force-unlock releases locks.
+		Short: "Serve the inspector UI locally",
+		Long: `Serves the pages of package inspector: all locks, one lock, the server. By default only this machine can reach them. There is no
+authentication: anyone who can reach another address sees keys, labels and hosts, and with --force-unlock can release locks.
 
-It answers to localhost, to IP addresses and to the names of --host. A request with another name in its Host header is refused:
-the name of a stranger's page may lead here (DNS rebinding).
+It answers requests for localhost, for IP addresses and for the names of --host. It refuses other Host headers, because an
+attacker's host name may resolve to this address (DNS rebinding).
 
-:8080 is all addresses of this machine. It ends with Ctrl-C.`,
+The address :8080 listens on all addresses of this machine. Ctrl-C ends the command.`,
 		Example: `  lockmw serve
   lockmw serve :8080 --host locks.internal`,
 		Args: cobra.MaximumNArgs(1),
@@ -46,7 +46,7 @@ the name of a stranger's page may lead here (DNS rebinding).
 				s.addr = args[0]
 			}
 			if s.traceURL != "" && !isTraceURL(s.traceURL) {
-				return usage("--trace-url: an http or https URL with {trace_id} in it")
+				return usage("--trace-url: must be an http or https URL that contains {trace_id}")
 			}
 			if err := s.checkHosts(cmd.Flags().Changed("host")); err != nil {
 				return err
@@ -54,13 +54,13 @@ the name of a stranger's page may lead here (DNS rebinding).
 			return s.run(cmd.Context())
 		},
 	}
-	cmd.Flags().BoolVar(&s.forceUnlock, "force-unlock", false, "let who sees the page release locks")
-	cmd.Flags().StringVar(&s.traceURL, "trace-url", "", "link holds to traces, such as https://jaeger.example.com/trace/{trace_id}")
-	cmd.Flags().StringSliceVar(&s.hosts, "host", nil, "name by which browsers reach the page, such as locks.internal; may be repeated")
+	cmd.Flags().BoolVar(&s.forceUnlock, "force-unlock", false, "let everyone who can reach the page release locks")
+	cmd.Flags().StringVar(&s.traceURL, "trace-url", "", "URL of a trace, to link holds to, such as https://jaeger.example.com/trace/{trace_id}")
+	cmd.Flags().StringSliceVar(&s.hosts, "host", nil, "host name to answer to, such as locks.internal; may be repeated")
 	return cmd
 }
 
-// isTraceURL reports whether inspector.WithTraceURL takes it.
+// isTraceURL reports whether inspector.WithTraceURL accepts the text.
 func isTraceURL(text string) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	inspector.WithTraceURL(text)
@@ -95,7 +95,7 @@ func (s *serving) run(ctx context.Context) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-ctx.Done(): // an interrupt is how it ends; pages that wait for changes are not waited for
+	case <-ctx.Done(): // an interrupt ends it; Close does not wait for open event streams
 		err := server.Close()
 		if closed := <-ended; !errors.Is(closed, http.ErrServerClosed) {
 			err = errors.Join(err, closed)
@@ -113,21 +113,21 @@ func (s *serving) tellWhere(where string, own bool) error {
 		return err
 	}
 	if !own {
-		printf(s.io.err, "lockmw: whoever reaches this address sees the locks: there is no authentication\n")
+		printf(s.io.err, "lockmw: no authentication: anyone who can reach this address sees the locks\n")
 		if s.forceUnlock {
-			printf(s.io.err, "lockmw: and may release them\n")
+			printf(s.io.err, "lockmw: --force-unlock: they may release locks as well\n")
 		}
 	}
 	return s.out.Flush()
 }
 
-// isOwn reports whether only this machine reaches an address.
+// isOwn reports whether only this machine can reach an address.
 func isOwn(addr net.Addr) bool {
 	at, err := netip.ParseAddrPort(addr.String())
 	return err == nil && at.Addr().IsLoopback()
 }
 
-// shownHost is an address as a browser here reaches it.
+// shownHost is an address in the form that a browser on this machine can open.
 func shownHost(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
@@ -139,10 +139,10 @@ func shownHost(addr net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// hostName is what a Host header may name besides localhost and addresses.
+// hostName matches the names that --host may allow.
 var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$`)
 
-// checkHosts prepares the names that --host lists.
+// checkHosts checks and normalizes the names of --host.
 func (s *serving) checkHosts(given bool) error {
 	if given && len(s.hosts) == 0 {
 		s.hosts = []string{""}
@@ -150,21 +150,21 @@ func (s *serving) checkHosts(given bool) error {
 	for i, name := range s.hosts {
 		s.hosts[i] = normalHost(name)
 		if !hostName.MatchString(s.hosts[i]) {
-			return usage("--host %q: a name such as locks.internal, without scheme and port", name)
+			return usage("--host %q: must be a name such as locks.internal, without scheme and port", name)
 		}
 	}
 	return nil
 }
 
-// normalHost is the name of a host, as names are compared.
+// normalHost is a host name in the form in which names are compared.
 func normalHost(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// checkingHost answers requests for localhost, for addresses and for the names of --host. Another name can belong to a stranger who
-// has it lead to this address (DNS rebinding): that stranger's page would read all, and release locks, in its visitor's browser.
+// checkingHost answers requests for localhost, for addresses and for the names of --host. An attacker can make any other name
+// resolve to this address (DNS rebinding); the attacker's page could then read everything, and release locks, in its visitor's browser.
 func (s *serving) checkingHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.isOurs(r.Host) {
-			http.Error(w, "this page does not answer to that name: see lockmw serve --host", http.StatusForbidden)
+			http.Error(w, "this server does not answer to that host name: see lockmw serve --host", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// serves runs `lockmw serve` until the test ends, and returns where.
+// serves runs `lockmw serve` until the test ends, and returns its URL.
 func serves(t *testing.T, s *redistest.Server, args ...string) (where string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -37,7 +37,7 @@ func serves(t *testing.T, s *redistest.Server, args ...string) (where string) {
 	return told.URL
 }
 
-// fetch gets a page as a browser does that reaches it by some name.
+// fetch gets a page as a browser that reaches it by the name host.
 func fetch(t *testing.T, url, host string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -65,11 +65,11 @@ func TestServeServesThePage(t *testing.T) {
 		t.Errorf("%d: %s", status, body)
 	}
 	if _, body := fetch(t, where+"key?key=user:42", ""); strings.Contains(body, "force-unlock") {
-		t.Error("whoever sees it may release locks")
+		t.Error("everyone may release locks")
 	}
 }
 
-// The name of a page elsewhere may lead to this address (DNS rebinding): its visitor's browser then asks here with that name.
+// An attacker's host name may resolve to this address (DNS rebinding). The browser of a visitor then sends that name.
 func TestServeAnswersToItsOwnNamesOnly(t *testing.T) {
 	s := redistest.Mini(t)
 	take(t, newClient(t, s), "user:42")
@@ -107,7 +107,7 @@ func TestServeMayLetLocksBeReleased(t *testing.T) {
 	take(t, newClient(t, s), "user:42")
 	where := serves(t, s, "localhost:0", "--force-unlock", "--trace-url", "https://jaeger.example.com/trace/{trace_id}")
 	if _, body := fetch(t, where+"key?key=user:42", ""); !strings.Contains(body, "force-unlock") {
-		t.Errorf("nobody may:\n%s", body)
+		t.Errorf("the page has no button to release the lock:\n%s", body)
 	}
 }
 

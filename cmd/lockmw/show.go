@@ -30,7 +30,7 @@ func (c *command) show() *cobra.Command {
 			progress, done := c.progress(func(lockmw.ScanProgress) string { return "looking for kept places" })
 			status.Kept, err = inspector.Kept(ctx, args[0], lockmw.WithScanProgress(progress))
 			if done(); isDenied(err) {
-				printf(c.io.err, "lockmw: this user may not SCAN: kept places are not shown\n")
+				printf(c.io.err, "lockmw: this user may not run SCAN: kept places are not shown\n")
 			} else if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func (c *command) show() *cobra.Command {
 	}
 }
 
-// printLock prints all that is known of a lock.
+// printLock prints everything about a lock.
 func printLock(out io.Writer, r *lockRecord) error {
 	held := 0
 	for _, h := range r.Holders {
@@ -62,9 +62,9 @@ func printLock(out io.Writer, r *lockRecord) error {
 			held++
 		}
 	}
-	printf(out, "%s: %d hold, %d wait", r.Key, held, r.Waiting)
+	printf(out, "%s: %s, %d waiting", r.Key, count(held, "holder"), r.Waiting)
 	if r.LongestWait != nil {
-		printf(out, ", the longest for %s", ago(*r.LongestWait))
+		printf(out, ", longest wait %s", ago(*r.LongestWait))
 	}
 	printf(out, "\n")
 	for _, h := range r.Holders {
@@ -86,7 +86,7 @@ func printLock(out io.Writer, r *lockRecord) error {
 		for _, w := range r.Waiters {
 			position, waiting := fmt.Sprint(w.Position), "?"
 			if w.Position == 0 {
-				position = "-" // behind the holder, in its own process
+				position = "-" // waits in the holder's process, without a ticket
 			}
 			if w.Waiting != nil {
 				waiting = ago(*w.Waiting)
@@ -97,7 +97,7 @@ func printLock(out io.Writer, r *lockRecord) error {
 			}
 			name := who(w.Label, w.Process)
 			if w.Position == 0 {
-				name += " (behind the holder)"
+				name += " (in the holder's process)"
 			}
 			printf(t, "  %s\t%s\t%d\t%s\t%s\n", position, mode, w.Calls, waiting, name)
 		}
@@ -109,23 +109,23 @@ func printLock(out io.Writer, r *lockRecord) error {
 		if i == 0 {
 			printf(out, "\n")
 		}
-		printf(out, "  away  %s, whose place since %s is kept for %s\n", k.Name, k.Since.Local().Format(time.TimeOnly), ago(k.TTL))
+		printf(out, "  kept  %s, queued since %s, place kept for %s\n", k.Name, k.Since.Local().Format(time.TimeOnly), ago(k.TTL))
 	}
 	return printTasksOf(out, r)
 }
 
-// leaseOf says when a hold ends by itself.
+// leaseOf describes when a hold ends by itself.
 func leaseOf(h holderRecord) string {
 	switch {
 	case h.Lingers:
-		return "unlocked; the key stays taken for " + ago(h.TTL)
+		return "released; the key stays taken for " + ago(h.TTL)
 	case h.Fixed:
-		return "ends in " + ago(h.TTL) + ", and is not renewed"
+		return "ends in " + ago(h.TTL) + ", never renewed"
 	}
-	return "ends in " + ago(h.TTL) + " unless it is renewed"
+	return "ends in " + ago(h.TTL) + " unless renewed"
 }
 
-// find returns the holders of a lock whose id is, or begins with, that.
+// find returns the holders of a lock that have this ID.
 func find(s lockmw.Status, id string) (found []lockmw.Holder) {
 	for _, h := range s.Holders {
 		if idOf(h) == id {

@@ -7,24 +7,24 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A lockTable prints locks in columns. On a terminal it fits the width: long keys and holders are cut off. Elsewhere each cell is
-// whole, and a long one moves the rest of its row instead of widening all rows.
+// A lockTable prints locks in columns. On a terminal it cuts off long keys and holders to fit the width. Otherwise it prints whole
+// cells, and a long cell shifts the rest of its own row only.
 type lockTable struct {
 	out   io.Writer
-	width int // of the terminal; 0: there is none
+	width int // of the terminal; 0: no terminal
 	rows  [][]string
 }
 
-// The columns that may be long.
+// Columns whose cells may be long.
 const (
 	keyColumn    = 0
 	holderColumn = 2
 )
 
-// widestCell is how far cells are padded without a terminal.
+// widestCell is the largest width to which cells are padded without a terminal.
 const widestCell = 60
 
-// add notes a row, which flush prints.
+// add adds a row; flush prints it.
 func (t *lockTable) add(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = clean(cell)
@@ -53,7 +53,7 @@ func (t *lockTable) flush() {
 	t.rows = nil
 }
 
-// widths says how wide each column is.
+// widths returns the width of each column.
 func (t *lockTable) widths() []int {
 	var widths []int
 	for _, row := range t.rows {
@@ -83,7 +83,7 @@ func (t *lockTable) widths() []int {
 	return widths
 }
 
-// share divides room among two that want so much of it: each has half, or what the other leaves.
+// share divides room between two columns of widths a and b: each gets half, or whatever the other leaves.
 func share(room, a, b int) (forA, forB int) {
 	half := room / 2
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A taskRecord is what --json prints of a task of asynq that waits for a lock.
+// A taskRecord is a task of asynq that waits for a lock, as --json prints it.
 type taskRecord struct {
 	Key     string    `json:"key"`
 	Queue   string    `json:"queue"`
@@ -35,13 +35,12 @@ func taskRecords(list parked.List, now time.Time) []taskRecord {
 func (c *command) tasks() *cobra.Command {
 	return &cobra.Command{
 		Use:   "tasks [KEY]",
-		Short: "List tasks of asynq that wait for locks, and their places",
-		Long: `Lists the tasks of asynq that wait for a lock, or for any: in which queue, since when and at which place. Package
-asynqmw parks a task whose lock is busy; asynq's own tools show it in state retry.
+		Short: "List the asynq tasks that wait for locks, in order",
+		Long: `Lists the asynq tasks that wait for one lock, or for any: queue, place, and the time of waiting. Package asynqmw parks a task
+whose lock is busy; asynq's own tools show it in state retry.
 
-A task is parked, which is back in its queue; woken, which is on its way to a worker; or waiting in its worker. Of each
-queue and lock the first 100 are listed. Tasks that come back by the clock are not: show has their kept places, if there
-are any.
+A task is parked (back in its queue), woken (on its way to a worker) or waiting (in its worker). The list has the first
+100 tasks of each queue and lock. It omits tasks that retry at a fixed time; lockmw show lists their kept places.
 
 --redis is the Redis of the queues. The user needs +smembers +sscan +eval +time +zrange +zcard +zscore +hmget on ~asynq:*.`,
 		Example: `  lockmw tasks
@@ -102,7 +101,7 @@ func (c *command) printTasks(ctx context.Context, inspector *lockmw.Inspector, a
 func (c *command) readTasks(ctx context.Context, r *lockRecord) error {
 	list, err := parked.NewReader(c.conn.client, c.prefix).Tasks(ctx, r.Key)
 	if isDenied(err) {
-		printf(c.io.err, "lockmw: this user may not read asynq:*: tasks that wait are not shown\n")
+		printf(c.io.err, "lockmw: this user may not read asynq:*: waiting tasks are not shown\n")
 		return nil
 	}
 	r.Tasks = taskRecords(list, c.conn.now())

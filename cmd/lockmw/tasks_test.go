@@ -25,8 +25,8 @@ func TestTasksThatWaitAreListedAndShown(t *testing.T) {
 		t.Errorf("of one key it lists\n%s", r.out)
 	}
 	lockmwOn(t, s, "tasks", "item:9").want(t, statusNothing, "no task waits for item:9")
-	lockmwOn(t, s, "show", "item:7").want(t, statusDone, "item:7: 1 hold, 0 wait", "  PLACE  QUEUE    TASK    WAITING  STATE\n", "  2      default  second  1m00s    parked\n")
-	lockmwOn(t, s, "show", "item:8").want(t, statusDone, "item:8: 0 hold, 0 wait", "third")
+	lockmwOn(t, s, "show", "item:7").want(t, statusDone, "item:7: 1 holder, 0 waiting", "  PLACE  QUEUE    TASK    WAITING  STATE\n", "  2      default  second  1m00s    parked\n")
+	lockmwOn(t, s, "show", "item:8").want(t, statusDone, "item:8: 0 holders, 0 waiting", "third")
 
 	var lock lockRecord
 	r := lockmwOn(t, s, "show", "item:7", "--json")

@@ -12,10 +12,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A safe text obeys no stranger: what others have chosen in it went through clean.
+// A safe text cannot control the terminal: any part that came from outside has gone through clean.
 type safe string
 
-// say formats a text for a terminal. Every argument that is text becomes harmless, whoever chose it; a safe one stays as it is.
+// say formats a text for a terminal. It makes every text argument harmless; a safe argument stays as it is.
 func say(format string, args ...any) safe {
 	for i, arg := range args {
 		switch v := arg.(type) {
@@ -36,13 +36,13 @@ func say(format string, args ...any) safe {
 	return safe(fmt.Sprintf(format, args...))
 }
 
-// printf prints what say says. All that this program prints for people goes through it. It returns no error: standard output is
-// buffered, and its Flush repeats the first error.
+// printf formats with say and prints. All output for people goes through it. It returns no error: standard output is buffered, and
+// its Flush returns the first error.
 func printf(out io.Writer, format string, args ...any) {
 	_, _ = io.WriteString(out, string(say(format, args...)))
 }
 
-// paragraph makes the text of an error harmless that may have several lines, of which it indents all but the first.
+// paragraph makes an error text of several lines harmless and indents all but the first.
 func paragraph(text string) safe {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -51,7 +51,7 @@ func paragraph(text string) safe {
 	return safe(strings.Join(lines, "\n  "))
 }
 
-// clean makes text that others have chosen harmless in a terminal.
+// clean escapes the characters of a text that could control a terminal.
 func clean(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return text
@@ -61,7 +61,7 @@ func clean(text string) string {
 }
 
 // shellArgument writes text as one argument of a POSIX shell, for a command that an operator may copy. It reports false if text has
-// characters that cannot be seen: such a command says something else than it does.
+// invisible characters: such a command would not do what it seems to do.
 func shellArgument(text string) (argument string, ok bool) {
 	if clean(text) != text {
 		return "", false
@@ -75,13 +75,14 @@ func shellArgument(text string) (argument string, ok bool) {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'", true
 }
 
-// asArgument is shellArgument of the text as it is printed. A copy of it runs nothing, and names nothing if characters were escaped.
+// asArgument is shellArgument of the text in its printed form. A shell that gets a copy runs nothing else; if characters were
+// escaped, the copy names no key.
 func asArgument(text string) string {
 	argument, _ := shellArgument(clean(text))
 	return argument
 }
 
-// short is clean text that is cut off after so many characters.
+// short cleans a text and cuts it off after most characters.
 func short(text string, most int) string {
 	text = clean(text)
 	if runes := []rune(text); len(runes) > most {
@@ -90,8 +91,8 @@ func short(text string, most int) string {
 	return text
 }
 
-// hanging is a line of a head and parts. In a terminal that is so wide, a part that does not fit begins a new line, indented to where the
-// parts begin; 0: there is no terminal.
+// hanging joins a head and parts to a line. On a terminal of this width, a part that does not fit begins a new line, indented to the
+// first part. Width 0 means no terminal.
 func hanging(head safe, parts []string, width int) safe {
 	indent := ansi.StringWidth(string(head))
 	if indent > width/2 {
@@ -118,7 +119,7 @@ func hanging(head safe, parts []string, width int) safe {
 	return safe(b.String())
 }
 
-// ago writes seconds as a person says them: 0.4s, 12s, 3m20s, 2h5m, 3d4h.
+// ago formats seconds for people: 0.4s, 12s, 3m20s, 2h05m, 3d04h.
 func ago(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {
@@ -138,7 +139,7 @@ func ago(s float64) string {
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// who names a holder or waiter: what it works for, and its process.
+// who names a holder or waiter by its label and process.
 func who(label, process string) string {
 	if label == "" {
 		return process
@@ -146,7 +147,7 @@ func who(label, process string) string {
 	return label + " @ " + process
 }
 
-// count is a number with its noun.
+// count formats a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	topRows  = 500                    // how many locks top keeps of a scan
-	hotRows  = 15                     // how many of them it looks at between scans
-	hotEvery = 250 * time.Millisecond // how often
-	rateTime = 5 * time.Second        // over which hand-offs are averaged
+	topRows  = 500                    // locks that top keeps from a scan
+	hotRows  = 15                     // locks that it reads again between scans
+	hotEvery = 250 * time.Millisecond // interval of these reads
+	rateTime = 5 * time.Second        // averaging time of hand-offs
 )
 
-// A topping is a run of `lockmw top`.
+// A topping is one run of `lockmw top`.
 type topping struct {
 	*command
 	filter
@@ -38,14 +38,14 @@ func (c *command) top() *cobra.Command {
 	t := &topping{command: c}
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "A live screen of the busiest keys",
-		Long: `Shows the busiest locks and refreshes them. Keys: up and down select, enter opens one, s sorts, / filters, p pauses, q quits.
+		Short: "Show the busiest keys on a live screen",
+		Long: `Shows the busiest locks on a live screen. Keys: up and down select, enter opens one, s sorts, / filters, p pauses, q quits.
 
-Hand-offs are those that are seen by looking at the first keys four times a second: of a key that changes hands more often, some
-are missed, and what a process passes on within itself does not show. A loss is a lease that ran out.
-While all locks are read, which takes half a minute with 50,000, it shows those that calls wait for.
-With --json it needs no terminal, and prints the locks once for each interval, on one line.
-A line with partial has only the locks that calls wait for.`,
+Hand-offs are counted by reading the first keys four times a second. If a key changes hands more often, some hand-offs are
+missed, and hand-offs within a process do not show. A loss is a lease that expired.
+Reading all locks takes half a minute for 50,000; meanwhile the screen shows only locks with waiters.
+With --json it needs no terminal and prints one line per interval, with all locks.
+A line with "partial" has only the locks with waiters.`,
 		Example: `  lockmw top --sort waiters
   lockmw top --json --for 10s | jq .waiting`,
 		Args: cobra.NoArgs,
@@ -57,9 +57,9 @@ A line with partial has only the locks that calls wait for.`,
 		},
 	}
 	t.filter.flags(cmd.Flags())
-	cmd.Flags().DurationVar(&t.interval, "interval", 2*time.Second, "pause between two lists of all locks")
-	cmd.Flags().DurationVar(&t.limit, "for", 0, "how long to run; 0: until q or Ctrl-C")
-	cmd.Flags().StringVar(&t.sort, "sort", "wait", "by what: wait, waiters, handoffs, held, key")
+	cmd.Flags().DurationVar(&t.interval, "interval", 2*time.Second, "pause between two scans of all locks")
+	cmd.Flags().DurationVar(&t.limit, "for", 0, "how long to run; 0: until you press q or Ctrl-C")
+	cmd.Flags().StringVar(&t.sort, "sort", "wait", "sort by wait, waiters, handoffs, held or key")
 	completes(cmd, "sort", "wait", "waiters", "handoffs", "held", "key")
 	completes(cmd, "mode", modes...)
 	return cmd
@@ -68,12 +68,12 @@ A line with partial has only the locks that calls wait for.`,
 func (t *topping) run(ctx context.Context) error {
 	sort := slices.IndexFunc(topOrders, func(o topOrder) bool { return o.name == t.sort })
 	if sort < 0 {
-		return usage("--sort %s: it is wait, waiters, handoffs, held or key", t.sort)
+		return usage("--sort %s: must be wait, waiters, handoffs, held or key", t.sort)
 	}
 	in, inIsFile := t.io.in.(*os.File)
 	out, outIsFile := t.io.out.(*os.File)
 	if !t.json && (!inIsFile || !outIsFile || !term.IsTerminal(in.Fd()) || !term.IsTerminal(out.Fd())) {
-		return usage("top needs a terminal; without one use top --json, ls or watch")
+		return usage("top needs a terminal; otherwise use top --json, ls or watch")
 	}
 	inspector, err := t.connect(ctx)
 	if err != nil {
@@ -94,12 +94,12 @@ func (t *topping) run(ctx context.Context) error {
 	s.prefix = t.prefix
 	_, err = tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out)).Run()
 	if ctx.Err() != nil || errors.Is(err, tea.ErrInterrupted) {
-		return nil // that is how it ends
+		return nil // an interrupt or --for ends it
 	}
 	return err
 }
 
-// lines prints what a screen would show, without one.
+// lines prints the content of the screen as lines of JSON.
 func (t *topping) lines(ctx context.Context, e *eyes, compare func(a, b *topRow) int) error {
 	m := make(memory)
 	if err := t.glance(ctx, e, compare, m); err != nil {
@@ -118,27 +118,27 @@ func (t *topping) lines(ctx context.Context, e *eyes, compare func(a, b *topRow)
 			return err
 		}
 		for until := time.Now().Add(t.interval); time.Now().Before(until) && pause.For(ctx, min(hotEvery, time.Until(until))); {
-			looks, _ := e.lookAgain(ctx, hotKeys(rows, "")) // the next scan says what is wrong
+			looks, _ := e.lookAgain(ctx, hotKeys(rows, "")) // the next scan reports an error
 			m.rows(looks, false)
 		}
 	}
-	return nil //nolint:nilerr // the end of ctx is how it ends
+	return nil //nolint:nilerr // the end of ctx ends it
 }
 
-// patience is how long a scan may take before lines of the locks that are waited for come meanwhile.
+// patience is the time that a scan may take before partial lines bridge the gap.
 const patience = time.Second
 
-// glance reads the locks that are waited for, and prints them if that took so long that a scan of all will exceed patience.
+// glance reads the locks with waiters. It prints them if reading took so long that a scan of all locks will exceed patience.
 func (t *topping) glance(ctx context.Context, e *eyes, compare func(a, b *topRow) int, m memory) error {
 	began := time.Now()
 	s := e.scanQueues(ctx, compare, m.copied(), nil)
 	if s.err != nil || time.Since(began) < patience/4 {
-		return nil //nolint:nilerr // the scan reports what is wrong
+		return nil //nolint:nilerr // the scan reports an error
 	}
 	return t.printSight(s, m.rows(s.looks, false), true)
 }
 
-// scan looks at all locks. While that takes long it prints lines of the locks that are waited for.
+// scan reads all locks. If that takes longer than patience, it prints partial lines with the locks that have waiters.
 func (t *topping) scan(ctx context.Context, e *eyes, compare func(a, b *topRow) int, m memory) (*sight, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	scanned, known := make(chan *sight, 1), m.copied()
@@ -155,7 +155,7 @@ func (t *topping) scan(ctx context.Context, e *eyes, compare func(a, b *topRow) 
 		}
 		s := e.scanQueues(ctx, compare, known, nil)
 		if s.err != nil {
-			continue // the scan says what is wrong
+			continue // the scan reports an error
 		}
 		if err := t.printSight(s, m.rows(s.looks, false), true); err != nil {
 			cancel()
@@ -165,11 +165,11 @@ func (t *topping) scan(ctx context.Context, e *eyes, compare func(a, b *topRow) 
 	}
 }
 
-// printSight prints what a scan has found, or of a partial one the locks that are waited for.
+// printSight prints the result of a scan; a partial one has only the locks with waiters.
 func (t *topping) printSight(s *sight, rows []*topRow, partial bool) error {
 	record := struct {
 		Time    time.Time `json:"time"`
-		Partial bool      `json:"partial,omitempty"` // only the locks that are waited for, and held and waiting are of these
+		Partial bool      `json:"partial,omitempty"` // only the locks with waiters; held and waiting count these
 		Held    int       `json:"held"`
 		Waiting int       `json:"waiting"`
 		Locks   []*topRow `json:"locks"`
@@ -181,7 +181,7 @@ func (t *topping) printSight(s *sight, rows []*topRow, partial bool) error {
 	return errors.Join(t.printJSON(record), t.out.Flush())
 }
 
-// A heat is how often a key changed hands lately.
+// A heat is the recent rate of hand-offs of a key.
 type heat struct {
 	rate   float64 // hand-offs per second
 	at     time.Time
@@ -189,7 +189,7 @@ type heat struct {
 	last   *look
 }
 
-// note counts hand-offs up to now.
+// note adds hand-offs that were seen up to now.
 func (h *heat) note(handOffs int, now time.Time) {
 	if !h.at.IsZero() {
 		h.rate *= math.Exp(-now.Sub(h.at).Seconds() / rateTime.Seconds())
@@ -198,14 +198,14 @@ func (h *heat) note(handOffs int, now time.Time) {
 	h.at = now
 }
 
-// A topRow is a lock, and what was seen of it over time.
+// A topRow is a lock with its counts over time.
 type topRow struct {
 	lockRecord
 	HandOffs float64 `json:"hand_offs_per_second"`
 	Losses   int     `json:"losses"`
 }
 
-// A topOrder is by what the screen sorts.
+// A topOrder is one way to sort the screen.
 type topOrder struct {
 	name    string
 	compare func(a, b *topRow) int
@@ -224,32 +224,33 @@ var topOrders = func() (all []topOrder) {
 	return slices.Insert(all, 2, byRate)
 }()
 
-// eyes look at locks. What they do at the same time touches only part.
+// eyes read locks. Its methods may run concurrently; they share only part.
 type eyes struct {
 	inspector *lockmw.Inspector
 	match     func(*lockRecord) bool
 	now       func() time.Time
-	part      atomic.Uint64 // how much of a scan is done, in thousandths
+	part      atomic.Uint64 // progress of a scan, in thousandths
 }
 
-// A sight is what a scan has found.
+// A sight is the result of a scan.
 type sight struct {
-	looks         []*look // the first ones of the order
-	held, waiting int     // of all
+	looks         []*look // the first locks of the order
+	held, waiting int     // counts of all locks
 	longest       float64
 	err           error
 }
 
-// scan looks at all locks, and keeps the first ones of an order.
+// scan reads all locks and keeps the first ones of an order.
 func (e *eyes) scan(ctx context.Context, compare func(a, b *topRow) int, known memory) *sight {
 	progress := lockmw.WithScanProgress(func(p lockmw.ScanProgress) { e.part.Store(uint64(1000 * p.Part)) })
 	return e.sightOf(e.inspector.All(ctx, progress), compare, known)
 }
 
-// queueShare is the part of the server's time that a scan for queues may have: somebody may be looking for what hangs.
+// queueShare is the part of the server's time that a scan for queues may take. It is large because an operator may be searching for
+// a stuck lock.
 const queueShare = 0.5
 
-// scanQueues reads the locks that have a queue, and the locks of keys that are held.
+// scanQueues reads the locks that have a queue, and those of keys that are held.
 func (e *eyes) scanQueues(ctx context.Context, compare func(a, b *topRow) int, known memory, keys []string) *sight {
 	return e.sightOf(e.inspector.Queued(ctx, keys, lockmw.WithShare(queueShare)), compare, known)
 }
@@ -284,7 +285,7 @@ func (e *eyes) sightOf(all iter.Seq2[lockmw.Status, error], compare func(a, b *t
 	return s
 }
 
-// lookAgain looks at some keys.
+// lookAgain reads some keys again.
 func (e *eyes) lookAgain(ctx context.Context, keys []string) (looks []*look, err error) {
 	for _, key := range keys {
 		status, err := e.inspector.Get(ctx, key)
@@ -299,7 +300,7 @@ func (e *eyes) lookAgain(ctx context.Context, keys []string) (looks []*look, err
 	return looks, nil
 }
 
-// hotKeys are those of the first rows, and the one that is open.
+// hotKeys returns the keys of the first rows and the open key.
 func hotKeys(rows []*topRow, open string) (keys []string) {
 	for _, r := range rows[:min(len(rows), hotRows)] {
 		keys = append(keys, r.Key)
@@ -310,10 +311,10 @@ func hotKeys(rows []*topRow, open string) (keys []string) {
 	return keys
 }
 
-// A memory is what was seen of keys over time.
+// A memory has the hand-offs and losses of keys over time.
 type memory map[string]*heat
 
-// row is what is known of a lock.
+// row combines a look with the counts of its key.
 func (m memory) row(l *look) *topRow {
 	r := &topRow{lockRecord: l.record}
 	if h := m[l.record.Key]; h != nil {
@@ -322,7 +323,7 @@ func (m memory) row(l *look) *topRow {
 	return r
 }
 
-// note compares a look with the one before it, and returns what has happened.
+// note compares a look with the previous look at the same key, and returns the events between them.
 func (m memory) note(l *look) []event {
 	h := m[l.record.Key]
 	if h == nil {
@@ -330,7 +331,7 @@ func (m memory) note(l *look) []event {
 		m[l.record.Key] = h
 	}
 	if h.last != nil && l.at.Before(h.last.at) {
-		return nil // a scan takes its time
+		return nil // a slow scan may deliver an older look
 	}
 	var events []event
 	handOffs := 0
@@ -350,7 +351,7 @@ func (m memory) note(l *look) []event {
 	return events
 }
 
-// rows notes looks, and forgets all other keys if that is said.
+// rows notes looks and returns their rows. With forget it drops all other keys.
 func (m memory) rows(looks []*look, forget bool) (rows []*topRow) {
 	seen := make(map[string]bool, len(looks))
 	for _, l := range looks {
@@ -366,7 +367,7 @@ func (m memory) rows(looks []*look, forget bool) (rows []*topRow) {
 	return rows
 }
 
-// copied is m for a goroutine that only reads it.
+// copied returns a copy for a goroutine that only reads it.
 func (m memory) copied() memory {
 	c := make(memory, len(m))
 	for key, h := range m {

@@ -21,7 +21,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// busy is a lock that is held, with so many waiters, the first of which has waited that long.
+// busy returns a held lock with this many waiters; longest is the wait of the first, in seconds.
 func busy(key string, waiting int, longest float64, rate float64) *topRow {
 	r := &topRow{HandOffs: rate}
 	r.Key, r.Mode, r.Waiting = key, "exclusive", waiting
@@ -33,7 +33,7 @@ func busy(key string, waiting int, longest float64, rate float64) *topRow {
 	return r
 }
 
-// sightOf is what a scan finds that finds these locks.
+// sightOf returns the result of a scan that finds these locks.
 func sightOf(rows ...*topRow) *sight {
 	s := &sight{longest: -1}
 	for _, r := range rows {
@@ -49,7 +49,7 @@ func lookOf(r *topRow) *look {
 	return &look{at: time.Now(), record: r.lockRecord, holders: map[string]*holderRecord{r.Holders[0].ID: &r.Holders[0]}}
 }
 
-// onScreen is a screen of 80 × 24 that shows these locks.
+// onScreen returns a screen of 80 × 24 that shows these locks.
 func onScreen(t *testing.T, rows ...*topRow) *screen {
 	t.Helper()
 	s := newScreen(t.Context(), &eyes{}, 0, time.Second)
@@ -61,7 +61,7 @@ func onScreen(t *testing.T, rows ...*topRow) *screen {
 	return s
 }
 
-// text is what the screen shows, without colours. It checks that it fits.
+// text returns the content of the screen without colours, and checks that it fits.
 func text(t *testing.T, s *screen) string {
 	t.Helper()
 	lines := strings.Split(ansi.Strip(s.View().Content), "\n")
@@ -121,7 +121,7 @@ func lists(t *testing.T, s *screen, want string) {
 func TestTheScreenShowsTheBusiestFirst(t *testing.T) {
 	s := onScreen(t, busy("user:1", 1, 9, 0), busy("item:2", 7, 4, 0.2), busy("cart:3", 0, 0, 3))
 	shows(t, s,
-		"lockmw top  redis.internal:6379  prefix lockmw", "3 keys held, 8 wait, the longest for 9.0s  ·  sorted by wait", "KEY", "HOLDER", "LONGEST",
+		"lockmw top  redis.internal:6379  prefix lockmw", "3 keys held, 8 waiting, longest wait 9.0s  ·  sorted by wait", "KEY", "HOLDER", "LONGEST",
 		"> user:1", "req-user:1 @ web-1", "q quit")
 	for _, want := range []string{"user:1 item:2 cart:3", "item:2 user:1 cart:3", "cart:3 item:2 user:1"} { // wait, waiters, handoffs
 		lists(t, s, want)
@@ -149,13 +149,13 @@ func TestOneKeyIsOpened(t *testing.T) {
 	more := lookOf(busy("item:2", 8, 5, 1))
 	more.record.Waiters = append(more.record.Waiters, waiterRecord{Ticket: "u", Process: "web-9:1:a"})
 	s.Update(looksMsg{looks: []*look{more}})
-	shows(t, s, "item:2: 1 hold, 8 wait, the longest for 5.0s", "holder   1-item:2", "web-2:12:ab", "lockmw unlock item:2 --holder",
-		"lately", "queued", "web-9:1:a", "esc back")
+	shows(t, s, "item:2: 1 holder, 8 waiting, longest wait 5.0s", "holder   1-item:2", "web-2:12:ab", "lockmw unlock item:2 --holder",
+		"recent events", "queued", "web-9:1:a", "esc back")
 	press(s, "esc")
 	shows(t, s, "> item:2")
 }
 
-func TestTheScreenSaysThatRedisIsAway(t *testing.T) {
+func TestTheScreenSaysThatRedisDoesNotAnswer(t *testing.T) {
 	s := onScreen(t, busy("user:1", 1, 9, 0))
 	s.hide = secrets{"hush"}.hide
 	failed := fmt.Errorf("%w: dial tcp with hush: connection refused", lockmw.ErrUnavailable)
@@ -163,7 +163,7 @@ func TestTheScreenSaysThatRedisIsAway(t *testing.T) {
 		_, next := s.Update(msg)
 		shows(t, s, "no answer for ", ": dial tcp with …: connection refused", "> user:1")
 		if next == nil {
-			t.Error("it does not go on")
+			t.Error("the screen does not continue")
 		}
 		s.Update(sightMsg{sightOf(busy("user:2", 0, 0, 0))})
 		shows(t, s, "user:2")
@@ -207,13 +207,13 @@ func TestTopSeesHandOffs(t *testing.T) {
 		first := e.scan(t.Context(), topOrders[0].compare, m)
 		rows := m.rows(first.looks, true)
 		if first.err != nil || first.held != 1 || len(rows) != 1 || rows[0].HandOffs != 0 {
-			t.Fatalf("at first it sees %+v", first)
+			t.Fatalf("the first scan finds %+v", first)
 		}
 		rate := func() float64 {
 			t.Helper()
 			looks, err := e.lookAgain(t.Context(), hotKeys(rows, ""))
 			if err != nil || len(looks) != 1 {
-				t.Fatalf("it sees %+v, %v", looks, err)
+				t.Fatalf("it finds %+v, %v", looks, err)
 			}
 			m.rows(looks, false)
 			return m["user:42"].rate
@@ -226,14 +226,14 @@ func TestTopSeesHandOffs(t *testing.T) {
 		if rate() <= 0 {
 			t.Error("it counts no hand-off")
 		}
-		m.note(first.looks[0]) // which is older
+		m.note(first.looks[0]) // an older look
 		if m["user:42"].last == first.looks[0] {
 			t.Error("it takes an older look for the last one")
 		}
 		usertest.Unlock(t, hold)
 		last := e.scan(t.Context(), topOrders[0].compare, m.copied())
 		if rows := m.rows(last.looks, true); len(rows) != 0 || len(m) != 0 {
-			t.Errorf("when all is free it remembers %+v", m)
+			t.Errorf("when all locks are free, memory has %+v", m)
 		}
 	})
 }
@@ -243,7 +243,7 @@ func newEyes(t *testing.T, s *redistest.Server) *eyes {
 	return &eyes{inspector: usertest.Inspector(t, s.NewClient(t)), match: func(*lockRecord) bool { return true }, now: time.Now}
 }
 
-// A tail is the output of a program, which says when it has a text.
+// A tail is the output of a program that signals when it contains a text.
 type tail struct {
 	io.Writer
 	all  bytes.Buffer
@@ -260,7 +260,7 @@ func (w *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// runsUntil runs a screen until it shows that text, and returns it, all that it wrote, and how long that took.
+// runsUntil runs a screen until it shows a text. It returns the screen, its whole output and the time it took.
 func runsUntil(t *testing.T, s *redistest.Server, text string) (m *screen, wrote string, took time.Duration) {
 	t.Helper()
 	begun := time.Now()
@@ -309,13 +309,13 @@ func TestTopPrintsJSONWithoutATerminal(t *testing.T) {
 			t.Fatalf("it prints %+v, %v", line, err)
 		}
 	}
-	_ = out.CloseWithError(errors.New("enough")) // its writer is told
+	_ = out.CloseWithError(errors.New("enough")) // the command's next write fails
 	if got := <-ended; got != statusFailed {
 		t.Errorf("it ends with %d", got)
 	}
 }
 
-// fill stores so many locks that nobody waits for.
+// fill stores this many locks without waiters.
 func fill(t *testing.T, rdb redis.UniversalClient, locks int) {
 	t.Helper()
 	const script = `for i = 1, tonumber(ARGV[1]) do
@@ -349,7 +349,7 @@ func TestWaitsThatChangeWhileAllLocksAreReadAreShown(t *testing.T) {
 	queues(nil, busy("item:2", 1, 30, 0))
 	lists(t, s, "new:4 cart:3 user:1")
 	press(s, "p")
-	old := sightOf(busy("new:4", 5, 50, 0), busy("cart:3", 0, 0, 0)) // read before the queues were
+	old := sightOf(busy("new:4", 5, 50, 0), busy("cart:3", 0, 0, 0)) // read before the queues
 	for _, l := range old.looks {
 		l.at = l.at.Add(-time.Minute)
 	}
@@ -367,7 +367,7 @@ func TestWaitsThatChangeWhileAllLocksAreReadAreShown(t *testing.T) {
 	lists(t, s, "cart:3")
 }
 
-func TestJSONHasContendedLocksWhileAllAreRead(t *testing.T) {
+func TestJSONShowsContendedLocksWhileAllAreRead(t *testing.T) {
 	s := redistest.Redis(t)
 	fill(t, s.NewClient(t), 10_000)
 	take(t, newClient(t, s), "user:42")

@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A release is a run of `lockmw unlock`.
+// A release is one run of `lockmw unlock`.
 type release struct {
 	*command
 	key, id string
@@ -29,15 +29,15 @@ func (c *command) unlock() *cobra.Command {
 	u := &release{command: c}
 	cmd := &cobra.Command{
 		Use:   "unlock KEY --holder ID",
-		Short: "Release exactly one hold, after a question",
-		Long: `Releases the hold with that ID, as "lockmw show" prints it, and no other. It shows the holder and asks first.
+		Short: "Release exactly one hold, after confirmation",
+		Long: `Releases the hold with this ID, as "lockmw show" prints it, and no other. It shows the holder and asks for confirmation.
 
-The lock goes to the next in the queue. The holder is told that it has lost the lock: immediately if its process listens, otherwise at
-its next renewal. Its code may still be at work until then, and longer if it hangs: make sure that it is not.
+The lock goes to the next waiter. The holder's context ends: immediately if its process listens for messages, otherwise at the
+next renewal. Its code may run until then, and longer if it hangs. Make sure that it has stopped.
 
-The release is recorded with its operator, for "lockmw history" and the page.
+The release is recorded with the operator's name, for "lockmw history" and the inspector.
 
-If the lock has no hold of that ID, or it has ended meanwhile, nothing is released, and the exit status is 4.`,
+If the hold does not exist or has ended in the meantime, the command releases nothing and its exit status is 4.`,
 		Example: `  lockmw unlock order:1001
   lockmw unlock order:1001 --holder 1795358697406599-d9e6085e`,
 		Args: cobra.ExactArgs(1),
@@ -46,9 +46,9 @@ If the lock has no hold of that ID, or it has ended meanwhile, nothing is releas
 			return u.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&u.id, "holder", "", "ID of the hold, as lockmw show prints it")
-	cmd.Flags().BoolVar(&u.yes, "yes", false, "do not ask: for scripts")
-	cmd.Flags().StringVar(&u.by, "by", "", "who releases it, for the history (default: the user who runs this)")
+	cmd.Flags().StringVar(&u.id, "holder", "", "ID of the hold, as printed by lockmw show")
+	cmd.Flags().BoolVar(&u.yes, "yes", false, "do not ask for confirmation (for scripts)")
+	cmd.Flags().StringVar(&u.by, "by", "", "name of the operator, for the history (default: the current user)")
 	return cmd
 }
 
@@ -67,11 +67,11 @@ func (u *release) run(ctx context.Context) error {
 	case len(status.Holders) == 0 && u.id == "":
 		return &statusError{statusNothing, say("nobody holds %s under the prefix %s", u.key, u.prefix)}
 	case u.id == "":
-		return usage("say which hold: --holder ID\n%s", u.holders(&r))
+		return usage("choose the hold with --holder ID:\n%s", u.holders(&r))
 	case len(found) == 0:
 		return u.none(&r)
 	case len(found) > 1:
-		return usage("%d holds have the id %s: this cannot tell them apart", len(found), u.id)
+		return usage("%d holds have the ID %s: nothing was released", len(found), u.id)
 	}
 	if !u.yes {
 		if err := u.confirm(ctx, &r); err != nil {
@@ -95,15 +95,15 @@ func (u *release) run(ctx context.Context) error {
 			Released holderRecord `json:"released"`
 		}{u.key, holderOf(found[0], u.conn.now())})
 	}
-	printf(u.out, "released: %s no longer has %s\n", who(found[0].Label, found[0].Process), u.key)
-	if status, err = inspector.Get(ctx, u.key); err == nil && len(status.Holders) > 0 { // it is done, whatever that says
+	printf(u.out, "released: %s no longer holds %s\n", who(found[0].Label, found[0].Process), u.key)
+	if status, err = inspector.Get(ctx, u.key); err == nil && len(status.Holders) > 0 { // the release is done, even if Get fails
 		r = recordOf(status, u.conn.now())
-		printf(u.out, "it is held by:\n%s\n", u.holders(&r))
+		printf(u.out, "now held by:\n%s\n", u.holders(&r))
 	}
 	return nil
 }
 
-// record notes in the history who has released the hold. That it cannot does not change what was done.
+// record writes the release and its operator to the history. A failure is only printed: the release is done.
 func (u *release) record(ctx context.Context, inspector *lockmw.Inspector, taken lockevents.Taken) {
 	by := u.by
 	if by == "" {
@@ -112,14 +112,14 @@ func (u *release) record(ctx context.Context, inspector *lockmw.Inspector, taken
 			by = me.Username
 		}
 	}
-	// The programs that record events say how long the stream is.
+	// The programs that record events decide the length of the stream; the maximum never shortens it.
 	events := lockevents.New(inspector, lockevents.WithLength(lockevents.MaxLength))
 	if err := events.ForceUnlocked(context.WithoutCancel(ctx), by, taken); err != nil {
 		printf(u.io.err, "lockmw: the release is not in the history: %s\n", u.secrets.hide(err.Error()))
 	}
 }
 
-// holders lists who could be released.
+// holders lists the holds that could be released.
 func (u *release) holders(r *lockRecord) safe {
 	var b strings.Builder
 	for i, h := range r.Holders {
@@ -131,25 +131,25 @@ func (u *release) holders(r *lockRecord) safe {
 	return safe(b.String())
 }
 
-// isID reports whether text has the form of an ID that idOf makes.
+// isID reports whether text has the form of an ID of idOf.
 func isID(text string) bool {
 	token, owner, found := strings.Cut(text, "-")
 	_, err := strconv.ParseInt(token, 10, 64)
 	return found && err == nil && owner != "" && utf8.RuneCountInString(owner) <= ownerInID
 }
 
-// none says that the lock has no hold of that ID, and who holds it. A text that is no ID is a mistake of the command line.
+// none returns the error for an ID that no hold of the lock has, with the current holders. A malformed ID is a usage error.
 func (u *release) none(r *lockRecord) error {
-	status, hint := statusGone, "If lockmw show printed it, it has ended."
+	status, hint := statusGone, "If lockmw show printed this ID, the hold has ended."
 	if !isID(u.id) {
 		status, hint = statusUsage, "lockmw show prints the IDs."
 	}
-	return &statusError{status, say("there is no such hold of %s: %s; nothing was released. %s %s", u.key, u.id, safe(hint), u.heldBy(r))}
+	return &statusError{status, say("%s has no hold %s; nothing was released. %s %s", u.key, u.id, safe(hint), u.heldBy(r))}
 }
 
-// ended says that the hold that was seen has ended, and who holds the lock now.
+// ended returns the error for a hold that ended before the release, with the current holders.
 func (u *release) ended(r *lockRecord) error {
-	const text = "nothing was released: the hold %s of %s has ended, by its holder, its lease or another operator. %s"
+	const text = "nothing was released: hold %s of %s has ended already: by its holder, its lease or another operator. %s"
 	return &statusError{statusGone, say(text, u.id, u.key, u.heldBy(r))}
 }
 
@@ -157,27 +157,27 @@ func (u *release) heldBy(r *lockRecord) safe {
 	if len(r.Holders) == 0 {
 		return "Nobody holds it now."
 	}
-	return say("It is held by:\n%s", u.holders(r))
+	return say("Now held by:\n%s", u.holders(r))
 }
 
-// confirm shows the holder and asks.
+// confirm shows the holder and asks for confirmation.
 func (u *release) confirm(ctx context.Context, r *lockRecord) error {
 	if f, ok := u.io.in.(*os.File); ok && !term.IsTerminal(f.Fd()) {
-		return usage("there is no terminal to ask at: say --yes")
+		return usage("standard input is not a terminal: confirm with --yes")
 	}
 	out := u.out
-	if u.json { // what is printed there is for a program
+	if u.json { // standard output is for a program
 		out = bufio.NewWriter(u.io.err)
 	}
 	if err := printLock(out, r); err != nil {
 		return err
 	}
-	printf(out, "\nRelease %s? Its holder may still be at work. Type yes: ", u.id)
+	printf(out, "\nRelease %s? Its holder's code may still be running. Type yes: ", u.id)
 	if err := out.Flush(); err != nil {
 		return err
 	}
 	answer := make(chan string, 1)
-	go func() { // it ends with the process, if nobody answers
+	go func() { // without an answer it ends with the process
 		line, _ := bufio.NewReader(u.io.in).ReadString('\n')
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()

@@ -40,26 +40,26 @@ func TestExactlyOneHoldIsReleased(t *testing.T) {
 	})
 }
 
-func TestAHoldThatNeverWasIsNotSaidToHaveEnded(t *testing.T) {
+func TestAnUnknownHoldIsNotReportedAsEnded(t *testing.T) {
 	s := redistest.Mini(t)
 	take(t, newClient(t, s), "user:42")
 	id := idFor(t, s, "user:42")
 	for _, holder := range []string{"garbage", "-", "12", "1-", "-abc", "x-abc", id + " ", "99999999999999999999-abc", id[:len(id)-8], "user:42"} {
 		r := lockmwOn(t, s, "unlock", "user:42", "--yes", "--holder="+holder)
-		r.want(t, statusUsage, "there is no such hold", "nothing was released", "--holder "+id)
+		r.want(t, statusUsage, "user:42 has no hold "+holder, "nothing was released", "--holder "+id)
 		if strings.Contains(r.err, "has ended") {
-			t.Errorf("%q has ended: %s", holder, r.err)
+			t.Errorf("for %q the error says that the hold has ended: %s", holder, r.err)
 		}
 	}
 	r := lockmwOn(t, s, "unlock", "user:42", "--yes", "--holder", "1-abc")
-	if r.want(t, statusGone, "there is no such hold", "nothing was released", "--holder "+id); strings.Contains(r.err, "another operator") {
-		t.Errorf("it knows why: %s", r.err)
+	if r.want(t, statusGone, "has no hold", "nothing was released", "--holder "+id); strings.Contains(r.err, "another operator") {
+		t.Errorf("the error states a reason: %s", r.err)
 	}
-	lockmwOn(t, s, "unlock", "user:43", "--yes", "--holder", "garbage").want(t, statusUsage, "there is no such hold", "Nobody holds it now")
-	lockmwOn(t, s, "unlock", "user:43", "--yes", "--holder", id).want(t, statusGone, "there is no such hold", "Nobody holds it now")
+	lockmwOn(t, s, "unlock", "user:43", "--yes", "--holder", "garbage").want(t, statusUsage, "user:43 has no hold garbage", "Nobody holds it now")
+	lockmwOn(t, s, "unlock", "user:43", "--yes", "--holder", id).want(t, statusGone, "user:43 has no hold "+id, "Nobody holds it now")
 }
 
-// meanwhile is an operator who thinks about his answer while something happens.
+// meanwhile is an operator's input during which something happens.
 type meanwhile struct {
 	happens func()
 	io.Reader
@@ -73,7 +73,7 @@ func (m *meanwhile) Read(p []byte) (int, error) {
 	return m.Reader.Read(p)
 }
 
-func TestTheSecondOfTwoOperatorsIsTold(t *testing.T) {
+func TestTheSecondOfTwoOperatorsReleasesNothing(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		locks := newClient(t, s)
 		take(t, locks, "user:42")
@@ -87,14 +87,14 @@ func TestTheSecondOfTwoOperatorsIsTold(t *testing.T) {
 			}, strings.NewReader("yes\n")},
 			out: &out, err: &err, env: func(string) string { return "" },
 		}, []string{"unlock", "user:42", "--holder", id, "--redis", s.Addr()})
-		result{status, out.String(), err.String()}.want(t, statusGone, "nothing was released", "another operator", "It is held by")
+		result{status, out.String(), err.String()}.want(t, statusGone, "nothing was released", "another operator", "Now held by")
 		if err := next.Unlock(); err != nil {
 			t.Errorf("the next holder has lost the lock: %v", err)
 		}
 	})
 }
 
-func TestAReleaseSaysInJSONWhatItReleased(t *testing.T) {
+func TestAReleasePrintsTheHoldAsJSON(t *testing.T) {
 	s := redistest.Mini(t)
 	take(t, newClient(t, s), "user:42")
 	id := idFor(t, s, "user:42")

@@ -55,12 +55,12 @@ func (s *screen) title() string {
 
 func (s *screen) summary() string {
 	longest := s.sight.longest
-	for _, r := range s.shown { // some were read later
+	for _, r := range s.shown { // some are newer than the scan
 		longest = max(longest, r.longest())
 	}
-	text := fmt.Sprintf("%s held, %d wait, the longest for %s", count(s.sight.held, "key"), s.sight.waiting, ago(longest))
+	text := fmt.Sprintf("%s held, %d waiting, longest wait %s", count(s.sight.held, "key"), s.sight.waiting, ago(longest))
 	if longest < 0 {
-		text = fmt.Sprintf("%s held, %d wait", count(s.sight.held, "key"), s.sight.waiting)
+		text = fmt.Sprintf("%s held, %d waiting", count(s.sight.held, "key"), s.sight.waiting)
 	}
 	if !s.ready {
 		text += " so far"
@@ -75,7 +75,7 @@ func (s *screen) summary() string {
 	return text
 }
 
-// trouble is the line for what is to be noticed, or typed.
+// trouble is the line for errors, progress and the filter input.
 func (s *screen) trouble() string {
 	switch part := float64(s.eyes.part.Load()) / 10; {
 	case s.typing:
@@ -91,12 +91,12 @@ func (s *screen) trouble() string {
 	case len(s.shown) == 0 && len(s.rows) > 0:
 		return faintStyle.Render("no key matches the filter")
 	case len(s.shown) == 0:
-		return faintStyle.Render("nobody holds a lock")
+		return faintStyle.Render("no locks are held")
 	}
 	return ""
 }
 
-// detail is what is shown of one key.
+// detail is the page about the open key.
 func (s *screen) detail() string {
 	var b strings.Builder
 	r := s.hot[s.open]
@@ -108,7 +108,7 @@ func (s *screen) detail() string {
 	if r == nil {
 		return string(say("%s: neither held nor waited for", s.open))
 	}
-	_ = printLock(&b, &r.lockRecord) // a Builder takes all
+	_ = printLock(&b, &r.lockRecord) // writing to a Builder cannot fail
 	if key, ok := shellArgument(s.open); ok && len(r.Holders) > 0 {
 		arguments := key + " --holder ID"
 		if strings.HasPrefix(key, "-") {
@@ -118,7 +118,7 @@ func (s *screen) detail() string {
 	}
 	for i, e := range s.happened {
 		if i == 0 {
-			printf(&b, "\n  lately\n")
+			printf(&b, "\n  recent events\n")
 		}
 		printf(&b, "%s\n", e.line("  "+time.TimeOnly, s.width))
 	}

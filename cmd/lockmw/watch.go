@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A watching is a run of `lockmw watch`.
+// A watching is one run of `lockmw watch`.
 type watching struct {
 	*command
 	key       string
@@ -24,10 +24,10 @@ func (c *command) watch() *cobra.Command {
 	w := &watching{command: c}
 	cmd := &cobra.Command{
 		Use:   "watch KEY",
-		Short: "Follow the life of a lock, line by line",
-		Long: `Prints what happens to a lock: who is queued, is granted the lock, renews it, releases it, or lets its lease expire.
+		Short: "Follow one lock, an event per line",
+		Long: `Prints the events of a lock: a call queues, is granted the lock, renews or releases it, or its lease expires.
 
-It looks at the key at intervals: what begins and ends between two looks is not seen. It ends with Ctrl-C.`,
+It reads the key at intervals, so it misses whatever begins and ends between two reads. Ctrl-C ends the command.`,
 		Example: `  lockmw watch order:1001
   lockmw watch order:1001 --until-free`,
 		Args: cobra.ExactArgs(1),
@@ -39,9 +39,9 @@ It looks at the key at intervals: what begins and ends between two looks is not 
 			return w.run(cmd.Context())
 		},
 	}
-	cmd.Flags().DurationVar(&w.interval, "interval", 250*time.Millisecond, "how often to look")
-	cmd.Flags().DurationVar(&w.limit, "for", 0, "how long to watch; 0: until Ctrl-C")
-	cmd.Flags().BoolVar(&w.untilFree, "until-free", false, "end when nobody holds the lock")
+	cmd.Flags().DurationVar(&w.interval, "interval", 250*time.Millisecond, "pause between two reads")
+	cmd.Flags().DurationVar(&w.limit, "for", 0, "how long to watch; 0: until you press Ctrl-C")
+	cmd.Flags().BoolVar(&w.untilFree, "until-free", false, "end as soon as nobody holds the lock")
 	return cmd
 }
 
@@ -60,7 +60,7 @@ func (w *watching) run(ctx context.Context) error {
 	for {
 		status, err := inspector.Get(ended, w.key)
 		if ended.Err() != nil {
-			return nil // an interrupt is how it ends
+			return nil // an interrupt or --for ends it
 		}
 		if err != nil && l.last == nil {
 			return err
@@ -76,13 +76,13 @@ func (w *watching) run(ctx context.Context) error {
 	}
 }
 
-// A life is what is known of a lock that is watched.
+// A life is the state of a watched lock.
 type life struct {
-	last *look // nil: it was not looked at yet
+	last *look // nil before the first look
 	away bool  // Redis does not answer
 }
 
-// next returns what has happened up to a look, which may have failed.
+// next returns the events up to the next look, which may have failed with err.
 func (l *life) next(s lockmw.Status, err error, now time.Time) (events []event) {
 	if err != nil {
 		if !l.away {
@@ -100,7 +100,7 @@ func (l *life) next(s lockmw.Status, err error, now time.Time) (events []event) 
 	return events
 }
 
-// tell prints an event at once.
+// tell prints an event and flushes it.
 func (w *watching) tell(e event) error {
 	e.Key, e.Error = w.key, w.secrets.hide(e.Error)
 	if w.json {
@@ -113,36 +113,36 @@ func (w *watching) tell(e event) error {
 	return w.out.Flush()
 }
 
-// What can happen to a lock.
+// The events of a lock.
 const (
-	eventFree        = "free"        // at the first look nobody holds it
-	eventHeld        = "held"        // at the first look somebody holds it
+	eventFree        = "free"        // the first look finds no holder
+	eventHeld        = "held"        // the first look finds a holder
 	eventQueued      = "queued"      // a ticket joins the queue
 	eventLeft        = "left"        // a ticket leaves the queue without the lock
-	eventGranted     = "granted"     // somebody has the lock now
-	eventHandedOver  = "handed_over" // the same, from the one who had it
+	eventGranted     = "granted"     // a new hold
+	eventHandedOver  = "handed_over" // a new hold, directly from the previous holder
 	eventRenewed     = "renewed"     // the lease ends later than before
-	eventUnlocked    = "unlocked"    // the hold has ended, and the key stays taken (WithMinHold)
+	eventUnlocked    = "unlocked"    // released, but the key stays taken (WithMinHold)
 	eventReleased    = "released"    // the hold has ended
-	eventExpired     = "expired"     // its lease has run out: it was lost
+	eventExpired     = "expired"     // the lease has expired: the hold is lost
 	eventUnreachable = "unreachable" // Redis does not answer
-	eventBack        = "back"        // it does again
+	eventBack        = "back"        // Redis answers again
 )
 
-// An event is what --json prints of it.
+// An event is one event as --json prints it.
 type event struct {
 	Time    time.Time     `json:"time"`
 	Key     string        `json:"key"`
 	Event   string        `json:"event"`
 	Holder  *holderRecord `json:"holder,omitempty"`
 	Waiter  *waiterRecord `json:"waiter,omitempty"`
-	From    *holderRecord `json:"from,omitempty"` // who had the lock before
+	From    *holderRecord `json:"from,omitempty"` // the previous holder
 	Waited  *float64      `json:"waited_seconds,omitempty"`
-	Waiting int           `json:"waiting"` // calls, after it
+	Waiting int           `json:"waiting"` // waiting calls after the event
 	Error   string        `json:"error,omitempty"`
 }
 
-// parts are what a person reads of it.
+// parts are the texts of an event for people.
 func (e *event) parts() (parts []string) {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if h := e.Holder; h != nil {
@@ -175,17 +175,17 @@ func (e *event) parts() (parts []string) {
 	if e.Error != "" {
 		add("%s", e.Error)
 	} else if e.Event != eventBack {
-		add("%d wait", e.Waiting)
+		add("%d waiting", e.Waiting)
 	}
 	return parts
 }
 
-// line is a line about it for a terminal that is so wide.
+// line formats an event for a terminal of this width.
 func (e *event) line(layout string, width int) safe {
 	return hanging(say("%s  %-11s ", e.Time.Local().Format(layout), e.Event), e.parts(), width)
 }
 
-// A look is what was seen of a lock at a time.
+// A look is the state of a lock at one time.
 type look struct {
 	at      time.Time
 	record  lockRecord

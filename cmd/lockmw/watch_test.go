@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A watcher is a run of `lockmw watch --json`.
+// A watcher is one run of `lockmw watch --json`.
 type watcher struct {
 	t      *testing.T
 	lines  *bufio.Scanner
@@ -25,7 +25,7 @@ func watch(t *testing.T, s *redistest.Server, args ...string) *watcher {
 	t.Helper()
 	out, ended := start(t, t.Context(), append([]string{"watch", "--json", "--interval", "10ms", "--redis", s.Addr()}, args...)...)
 	t.Cleanup(func() {
-		_ = out.Close() // nobody reads any more
+		_ = out.Close() // ends the command
 		for range ended {
 		}
 	})
@@ -41,14 +41,14 @@ func (w *watcher) sees(names ...string) event {
 			w.t.Fatalf("%s: %v", w.lines.Text(), err)
 		}
 		if e.Event == eventRenewed {
-			continue // that goes by the clock
+			continue // renewals depend on the clock
 		}
 		if !slices.Contains(names, e.Event) {
-			w.t.Fatalf("it sees %s, want %s: %s", e.Event, names, w.lines.Text())
+			w.t.Fatalf("watch prints %s, want %s: %s", e.Event, names, w.lines.Text())
 		}
 		return e
 	}
-	w.t.Fatalf("it ends before %s", names)
+	w.t.Fatalf("watch ends before %s", names)
 	return event{}
 }
 
@@ -88,7 +88,7 @@ func TestTheLifeOfALockIsWatched(t *testing.T) {
 	})
 }
 
-func TestAWatchOutlastsAServerThatIsAway(t *testing.T) {
+func TestAWatchOutlastsAnUnreachableServer(t *testing.T) {
 	s := redistest.Redis(t)
 	w := watch(t, s, "user:42")
 	w.sees(eventFree)
@@ -102,7 +102,7 @@ func TestAWatchOutlastsAServerThatIsAway(t *testing.T) {
 	w.sees(eventGranted)
 }
 
-// at is a look at a lock, so long after the first.
+// at returns a look at a lock, this long after the first.
 func at(after time.Duration, holders []holderRecord, tickets ...string) *look {
 	r := lockRecord{Holders: holders}
 	l := &look{at: time.Unix(1000, 0).Add(after), holders: make(map[string]*holderRecord), waiters: make(map[string]*waiterRecord)}
@@ -120,12 +120,12 @@ func at(after time.Duration, holders []holderRecord, tickets ...string) *look {
 	return l
 }
 
-// by is a hold of a process that ends in so many seconds.
+// by returns a hold of a process whose lease ends in ttl seconds.
 func by(process string, ttl float64) []holderRecord {
 	return []holderRecord{{ID: process, Process: process, TTL: ttl, Since: time.Unix(1000, 0)}}
 }
 
-func TestWhatHasHappenedBetweenTwoLooks(t *testing.T) {
+func TestEventsBetweenTwoLooks(t *testing.T) {
 	const second = time.Second
 	lingers := by("a", 29)
 	lingers[0].Lingers = true
@@ -148,7 +148,7 @@ func TestWhatHasHappenedBetweenTwoLooks(t *testing.T) {
 		"gave up":             {at(0, by("a", 30), "b", "c"), at(second, by("a", 29), "c"), "left"},
 		"handed over":         {at(0, by("a", 30), "b", "c"), at(second, by("b", 3), "c"), "released handed_over"},
 		"expired, handed on":  {at(0, by("a", 0.5), "b"), at(2*second, append(by("b", 3)[:0:0], holderRecord{ID: "b", Process: "b", TTL: 3, Since: time.Unix(1001, 0)})), "expired handed_over"},
-		"somebody came by":    {at(0, by("a", 30), "b"), at(second, by("c", 30), "b"), "released granted"},
+		"overtaken":           {at(0, by("a", 30), "b"), at(second, by("c", 30), "b"), "released granted"},
 		"readers":             {at(0, by("a", 30)), at(second, append(by("a", 29), by("b", 30)...)), "granted"},
 	} {
 		var got []string
@@ -164,7 +164,7 @@ func TestWhatHasHappenedBetweenTwoLooks(t *testing.T) {
 	}
 }
 
-func TestAHandOverSaysHowLongItWasWaitedFor(t *testing.T) {
+func TestAHandOverHasTheTimeOfTheWait(t *testing.T) {
 	events := at(time.Second, by("b", 3)).since(at(0, by("a", 30), "b"))
 	i := slices.IndexFunc(events, func(e event) bool { return e.Event == eventHandedOver })
 	if i < 0 || events[i].Waited == nil || *events[i].Waited != 1 || events[i].From.Process != "a" {

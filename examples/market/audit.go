@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// An audit is what is wrong with the money and the items after a run.
+// An audit lists the errors in money and items after a run.
 type audit struct {
-	moneyOff  int64 // by how much all accounts together have more than in the beginning; negative if money is lost
-	soldTwice int   // items that somebody has and somebody else too
-	vanished  int   // items that nobody has
+	moneyOff  int64 // sum of all accounts minus the initial sum; negative if money is lost
+	soldTwice int   // items with more than one owner
+	vanished  int   // items without an owner
 }
 
 func (a audit) right() bool { return a == audit{} }
 
-// audit looks for every item, in all inventories and in the market, and adds up all accounts.
+// audit counts every item in all inventories and in the market, and adds up all accounts.
 func (c *cell) audit(ctx context.Context, m *market) (a audit, err error) {
 	places := make(map[string]int)
 	for _, user := range c.users() {

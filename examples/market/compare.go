@@ -12,9 +12,9 @@ import (
 	"github.com/lockmw/go/examples/internal/statusline"
 )
 
-// compare runs every way under every load, and reports whether a guarded one broke what it is to keep.
+// compare runs every way under every load. It reports whether a guarded way lost money or items, or sold one twice.
 func compare(ctx context.Context, cfg settings, stdout, stderr io.Writer) (broken bool, err error) {
-	picture, err := openPicture(cfg.svg) // before all the work
+	picture, err := openPicture(cfg.svg) // fails before the long runs
 	if err != nil {
 		return false, err
 	}

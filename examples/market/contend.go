@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/examples/internal/redisserver"
 )
 
-// A cell is one way under one load: a market of its own, in which all contend for some time.
+// A cell is one way under one load: a separate market in which sellers and buyers contend for some time.
 type cell struct {
 	load
 	way    *way
@@ -26,15 +26,15 @@ type cell struct {
 	server *redisserver.Server
 
 	listed, bought  atomic.Int64
-	retries, missed atomic.Int64 // of purchases: disturbed tries, and offers that were gone
-	minted          atomic.Int64 // items that there are
+	retries, missed atomic.Int64 // of purchases: disturbed tries, and offers that were already sold
+	minted          atomic.Int64 // items created so far
 }
 
-// run has everybody contend, and audits what is left.
+// run runs the contenders and audits the result.
 func (c *cell) run(ctx context.Context) (_ result, err error) {
 	name := "market-" + strings.ToLower(rand.Text()[:10])
 	all := &market{name: name, rdb: c.server.Client}
-	defer func() { err = cmp.Or(err, c.clean(all)) }() // after an error, others only repeat it
+	defer func() { err = cmp.Or(err, c.clean(all)) }() // the first error explains the others
 	if err := c.found(ctx, all); err != nil {
 		return result{}, err
 	}
@@ -65,7 +65,7 @@ func (c *cell) progress() string {
 func seller(i int) string { return fmt.Sprintf("seller-%d", i+1) }
 func buyer(i int) string  { return fmt.Sprintf("buyer-%d", i+1) }
 
-// users returns all who have an account.
+// users returns the names of all accounts.
 func (c *cell) users() (names []string) {
 	for i := range c.sellers {
 		names = append(names, seller(i))
@@ -76,7 +76,7 @@ func (c *cell) users() (names []string) {
 	return names
 }
 
-// found opens everybody's account, and has some offers in the market.
+// found opens all accounts and puts the first offers into the market.
 func (c *cell) found(ctx context.Context, m *market) error {
 	_, err := m.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, user := range c.users() {
@@ -103,11 +103,11 @@ func (c *cell) open(ctx context.Context, name string) (contenders []*contender, 
 	return contenders, nil
 }
 
-// contend has the first contenders sell and the others buy, and returns how long purchases took.
+// contend lets the first contenders sell and the others buy. It returns the waits of purchases.
 func (c *cell) contend(ctx context.Context, contenders []*contender) (*hdrhistogram.Histogram, time.Duration, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	start := time.Now()
-	open, closeMarket := context.WithDeadline(ctx, start.Add(c.length)) // what has begun before is ended
+	open, closeMarket := context.WithDeadline(ctx, start.Add(c.length)) // calls that began before it still finish
 	defer closeMarket()
 	waits := make([]*hdrhistogram.Histogram, c.buyers)
 	for i, x := range contenders {
@@ -129,9 +129,9 @@ func (c *cell) contend(ctx context.Context, contenders []*contender) (*hdrhistog
 	return all, time.Since(start), nil
 }
 
-const stockUp = 500 // items that a seller gets at a time
+const stockUp = 500 // items that a seller receives together
 
-// sell lists one item after the other.
+// sell lists items one by one.
 func (c *cell) sell(ctx, open context.Context, x *contender, name string) error {
 	var stock []any
 	for open.Err() == nil {
@@ -158,7 +158,7 @@ func (c *cell) sell(ctx, open context.Context, x *contender, name string) error 
 	return ctx.Err()
 }
 
-// shop buys one item after the other. The wait of a purchase begins with the first offer seen, and does not end if that
+// shop buys items one by one. The wait of a purchase begins with the first offer that it sees, and continues if that offer
 // is gone.
 func (c *cell) shop(ctx, open context.Context, x *contender, name string, waits *hdrhistogram.Histogram) error {
 	for open.Err() == nil {
@@ -186,7 +186,7 @@ func (c *cell) shop(ctx, open context.Context, x *contender, name string, waits 
 	return ctx.Err()
 }
 
-// try buys one offer, as often as it is disturbed.
+// try buys one offer and retries as long as it is disturbed.
 func (c *cell) try(ctx, open context.Context, x *contender, o offer, name string) (outcome, error) {
 	for {
 		out, err := x.buy(ctx, o, name)
@@ -211,10 +211,10 @@ const longest = int64(time.Hour / time.Microsecond)
 func newWaits() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest, 3) }
 
 func record(waits *hdrhistogram.Histogram, d time.Duration) {
-	_ = waits.RecordValue(min(d.Microseconds(), longest)) // fails for none that is not longer
+	_ = waits.RecordValue(min(d.Microseconds(), longest)) // cannot fail below the maximum
 }
 
-// clean removes what the cell left behind.
+// clean removes the keys of the cell.
 func (c *cell) clean(m *market) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

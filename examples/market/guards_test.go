@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-// A stall is a market with one seller and two buyers, who go by the same way.
+// A stall is a market with one seller and two buyers that use the same way.
 type stall struct {
 	*cell
 	all    *market
@@ -20,7 +20,7 @@ type stall struct {
 
 	first, second guard
 	firstMarket   *market
-	secondWaits   func() // returns when the second buyer waits for a lock
+	secondWaits   func() // returns once the second buyer waits for a lock
 }
 
 func newStall(t *testing.T, s *redistest.Server, w *way) *stall {
@@ -66,8 +66,7 @@ func (x *stall) buys(t *testing.T, g guard, o offer, buyer string, want outcome)
 	}
 }
 
-// meet has the second buyer come for an offer when the first has read what there is and has not yet written. Both
-// outcomes are returned.
+// meet lets the second buyer buy an offer after the first has read and before it writes. It returns both outcomes.
 func (x *stall) meet(t *testing.T, o offer, waits bool) (first, second outcome) {
 	t.Helper()
 	type result struct {
@@ -120,7 +119,7 @@ func TestTwoBuyersOfOneItem(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		for _, c := range []struct {
 			way           string
-			waits         bool // the second buyer, for the first
+			waits         bool // the second buyer waits for the first
 			first, second outcome
 		}{
 			{"none", false, done, done},
@@ -136,7 +135,7 @@ func TestTwoBuyersOfOneItem(t *testing.T) {
 					t.Errorf("outcomes %d and %d, want %d and %d", first, second, c.first, c.second)
 				}
 				var want audit
-				if c.way == "none" { // both have paid, and both have it
+				if c.way == "none" { // both buyers have paid and own the item
 					want = audit{moneyOff: -x.offers[0].price, soldTwice: 1}
 				}
 				x.audits(t, want)
@@ -158,7 +157,7 @@ func TestTwoBuyersOfOneSeller(t *testing.T) {
 			{"watch", false, disturbed},
 			{"coarse", true, done},
 			{"rw", true, done},
-			{"fine", false, done}, // other items are no reason to wait
+			{"fine", false, done}, // purchases of other items do not wait
 		} {
 			t.Run(c.way, func(t *testing.T) {
 				x := newStall(t, s, wayCalled(t, c.way))
@@ -167,7 +166,7 @@ func TestTwoBuyersOfOneSeller(t *testing.T) {
 					t.Errorf("outcomes %d and %d, want %d and %d", first, second, c.first, done)
 				}
 				var want audit
-				if c.way == "none" { // the seller's account has been overwritten
+				if c.way == "none" { // the second write has replaced the seller's account
 					want = audit{moneyOff: -x.offers[1].price}
 				}
 				x.audits(t, want)
@@ -186,9 +185,9 @@ func TestEveryWayListsAndBuys(t *testing.T) {
 			t.Run(w.name, func(t *testing.T) {
 				x := newStall(t, s, &w)
 				ctx, inventory := t.Context(), x.all.inventory(seller(0))
-				o := offer{newItem(), seller(0), prices + 1} // dearer than all others
+				o := offer{newItem(), seller(0), prices + 1} // more expensive than all others
 				if out, err := x.first.list(ctx, o); err != nil || out != gone {
-					t.Errorf("listing what the seller has not: outcome %d, %v", out, err)
+					t.Errorf("listing an item that the seller does not own: outcome %d, %v", out, err)
 				}
 				if err := x.all.rdb.SAdd(ctx, inventory, o.item).Err(); err != nil {
 					t.Fatal(err)
@@ -198,13 +197,13 @@ func TestEveryWayListsAndBuys(t *testing.T) {
 					t.Fatalf("listing: outcome %d, %v", out, err)
 				}
 				if has, err := x.all.rdb.SIsMember(ctx, inventory, o.item).Result(); err != nil || has {
-					t.Errorf("the seller still has what is offered (%v)", err)
+					t.Errorf("the seller still owns the offered item (%v)", err)
 				}
 				if found, ok, err := x.first.look(ctx, o.price); err != nil || !ok || found != o {
 					t.Errorf("looking for %+v finds %+v, %v, %v", o, found, ok, err)
 				}
 				if found, ok, err := x.first.look(ctx, o.price+1); err != nil || ok {
-					t.Errorf("looking for what is dearer than all finds %+v, %v", found, err)
+					t.Errorf("a search above all prices finds %+v, %v", found, err)
 				}
 				dearer := o
 				dearer.price++
@@ -212,7 +211,7 @@ func TestEveryWayListsAndBuys(t *testing.T) {
 				x.buys(t, x.first, o, buyer(0), done)
 				x.buys(t, x.second, o, buyer(1), gone)
 				if has, err := x.all.rdb.SIsMember(ctx, x.all.inventory(buyer(0)), o.item).Result(); err != nil || !has {
-					t.Errorf("the buyer does not have what it bought (%v)", err)
+					t.Errorf("the buyer does not own the bought item (%v)", err)
 				}
 				for user, want := range map[string]int64{
 					buyer(0): startFunds - o.price, buyer(1): startFunds, seller(0): startFunds + o.price,
@@ -258,7 +257,7 @@ func TestLooksAreSharedByTheReadWriteLockOnly(t *testing.T) {
 	}
 }
 
-func TestAuditFindsWhatIsWrong(t *testing.T) {
+func TestTheAuditFindsErrors(t *testing.T) {
 	t.Parallel()
 	x := newStall(t, redistest.Mini(t), wayCalled(t, "lua"))
 	ctx, rdb := t.Context(), x.all.rdb

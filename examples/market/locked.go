@@ -7,12 +7,12 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-// Every call of these waits for its turn, and is never tried again. What runs under a lock has the context of the
-// lock, which ends if it is lost.
+// With these guards every call waits for its turn and never retries. Work under a lock has the lock's context, which ends
+// if the lock is lost.
 
 var wholeMarket = lockmw.Key("market", "all")
 
-// Coarse has one lock for whatever touches the market, looks too if they do not share it.
+// A coarse has one lock for the whole market. Looks also take it, either exclusively or shared.
 type coarse struct {
 	*market
 	write, read lockmw.Locker
@@ -49,8 +49,8 @@ func (c coarse) buy(ctx context.Context, o offer, buyer string) (out outcome, er
 	return out, err
 }
 
-// Fine locks the item only: what is done to other items goes on meanwhile. A look needs no lock: what it has seen may
-// be sold a moment later, with a lock that is released or without.
+// A fine locks one item only, so that calls for other items run at the same time. A look needs no lock: the item that it
+// finds may be sold a moment later in any case.
 type fine struct {
 	*market
 	locks lockmw.Locker

@@ -1,14 +1,14 @@
-// Market is the marketplace of "Redis in Action", chapters 4 and 6: sellers list items in one sorted set, buyers buy
-// them, and an item and the money for it change hands together. It runs the same load with every way of guarding
-// that, and prints what came of it.
+// Market is the marketplace of "Redis in Action", chapters 4 and 6. Sellers list items in one sorted set, and buyers buy
+// them: an item and its price change hands together. The program runs the same load with each way to guard a purchase and
+// compares throughput, waits, retries, and the money and items at the end.
 //
 //	go run ./examples/market
 //	go run ./examples/market -redis localhost:6379 -seconds 60
 //	go run ./examples/market -ways watch,fine -loads 1x1,10x10 -json
 //	go run ./examples/market -redis localhost:6379 -svg market.svg
 //
-// Read steps.go first: what a listing and a purchase are, without any guard. ways.go has the ways; watch.go, locked.go
-// and script.go are the guards. contend.go is the load, and audit.go finds out whether money and items are all there.
+// Read steps.go first: a listing and a purchase without any guard. ways.go lists the ways; watch.go, locked.go and script.go
+// are the guards. contend.go is the load, and audit.go checks money and items.
 package main
 
 import (
@@ -27,13 +27,13 @@ import (
 const (
 	exitOK          = 0
 	exitBroken      = 1 // a guarded way lost money or items, or sold one twice
-	exitUsage       = 2 // it could not start, or not go on
+	exitUsage       = 2 // it could not start or continue
 	exitInterrupted = 130
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
+	context.AfterFunc(ctx, stop) // a second Ctrl-C kills the program
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitStatus(ctx, broken, err, stderr)
 }
 
-// exitStatus is what a run ends with, which has a line if something has gone wrong.
+// exitStatus returns the exit status of a run, and prints a line after an error.
 func exitStatus(ctx context.Context, broken bool, err error, stderr io.Writer) int {
 	switch {
 	case ctx.Err() != nil:

@@ -24,13 +24,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// go-redis goes on dialling a server that is away for a second after its client was closed.
+	// After Close, go-redis keeps dialling an unreachable server for a second.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-const nobody = "127.0.0.1:1" // where nothing listens
+const nobody = "127.0.0.1:1" // nothing listens at this address
 
-// runs runs the program, and returns what it printed and its figures, if it printed some.
+// runs runs the program and returns its output, and its figures if it printed any.
 func runs(t *testing.T, want int, args string) (stdout string, figures report) {
 	t.Helper()
 	var out, stderr bytes.Buffer
@@ -61,7 +61,7 @@ func TestGuardedWaysConserveMoneyAndItems(t *testing.T) {
 		}
 		longest := 1010 * c.Seconds // waits are rounded up
 		if c.Bought > 0 && !(c.WaitMean > 0 && c.WaitP99 > 0 && c.WaitMean < longest && c.WaitP99 < longest) {
-			t.Errorf("%s: waits that cannot be: %+v", c.Way, c)
+			t.Errorf("%s: impossible waits: %+v", c.Way, c)
 		}
 		if c.Seconds < 0.2 || !c.Guarded {
 			t.Errorf("%s: %+v", c.Way, c)
@@ -69,12 +69,12 @@ func TestGuardedWaysConserveMoneyAndItems(t *testing.T) {
 	}
 	for _, says := range []string{"1 seller × 1 buyer", "3 sellers × 3 buyers", "a lock for each item", "all there", "Every guarded way kept"} {
 		if !strings.Contains(out, says) {
-			t.Errorf("it does not say %q:\n%s", says, out)
+			t.Errorf("the output lacks %q:\n%s", says, out)
 		}
 	}
 }
 
-// Several buyers of the same sellers lose money for certain: each overwrites what others have written meanwhile.
+// Several buyers of the same sellers are sure to lose money: each overwrites the accounts that others have just written.
 func TestWithoutAGuardMoneyIsLost(t *testing.T) {
 	t.Parallel()
 	out, figures := runs(t, exitOK, "-seconds 1 -loads 2x8 -ways none -json")
@@ -98,12 +98,12 @@ func TestAGuardThatBreaksIsFound(t *testing.T) {
 	}
 }
 
-func TestWhatCannotStart(t *testing.T) {
+func TestInvalidSettingsAreReportedInOneLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for args, says := range map[string]string{
 		"-way fine":                   "-way",
-		"-ways fine,coarser":          `-ways has "coarser", must be of none,watch,coarse,rw,fine,lua`,
+		"-ways fine,coarser":          `-ways has "coarser", must be among none,watch,coarse,rw,fine,lua`,
 		"-ways fine,fine":             `-ways has "fine" twice`,
 		"-ways ,":                     `-ways has ""`,
 		"-loads 5":                    `-loads has "5", must be like 5x1`,
@@ -119,7 +119,7 @@ func TestWhatCannotStart(t *testing.T) {
 		"-redis localhost":            `-redis is "localhost"`,
 		"-redis localhost:1,":         `-redis is "localhost:1,"`,
 		"-redis " + nobody:            "no redis at " + nobody,
-		"-svg " + dir:                 "-svg: " + dir + " is no regular file",
+		"-svg " + dir:                 "-svg: " + dir + " is not a regular file",
 		"-svg " + dir + "/none/a.svg": "-svg: ",
 		"-redis " + nobody + " -svg " + dir + "/a.svg": "no redis at " + nobody,
 	} {
@@ -160,14 +160,14 @@ func TestPictureIsDrawn(t *testing.T) {
 	}
 	checkPicture(t, text, "1 seller × 1 buyer", "1 seller × 2 buyers", "no guard", "a Lua script")
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
-		t.Errorf("beside the picture: %v, %v", left, err)
+		t.Errorf("files next to the picture: %v, %v", left, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 }
 
-// checkPicture checks that a picture is well-formed, has figures in all places, and says what it is to say.
+// checkPicture checks that a picture is well-formed, has all figures, and contains these texts.
 func checkPicture(t *testing.T, svg []byte, says ...string) {
 	t.Helper()
 	var written []string
@@ -185,11 +185,11 @@ func checkPicture(t *testing.T, svg []byte, says ...string) {
 	}
 	for _, s := range append(says, "retries per purchase") {
 		if !slices.Contains(written, s) {
-			t.Errorf("the picture does not say %q: %q", s, written)
+			t.Errorf("the picture lacks %q: %q", s, written)
 		}
 	}
 	if strings.Contains(string(svg), "NaN") || strings.Contains(string(svg), "Inf") {
-		t.Error("the picture has places that are no numbers")
+		t.Error("the picture has coordinates that are not numbers")
 	}
 }
 
@@ -203,7 +203,7 @@ func TestPictureOfPoorFigures(t *testing.T) {
 	r := report{}
 	for i, c := range []result{
 		{Listed: 12_345, PerSecond: 12_345, Retries: 99, right: true},                    // nothing bought
-		{Bought: 1, PerSecond: 1, RetriesPerPurchase: &some, WaitMean: 0.01, WaitP99: 0}, // quicker than the scale begins
+		{Bought: 1, PerSecond: 1, RetriesPerPurchase: &some, WaitMean: 0.01, WaitP99: 0}, // below the beginning of the scale
 		{},
 	} {
 		c.way, c.load, c.Seconds = &ways[i], load{5, 5}, 1
@@ -220,7 +220,7 @@ func TestPictureOfPoorFigures(t *testing.T) {
 	checkPicture(t, svg, "nothing bought", "12,345", "1 broken", "250", "0.01 to 0")
 }
 
-// started runs the program until its market is there.
+// started runs the program until its market exists.
 func started(t *testing.T, ctx context.Context, s *redistest.Server, args string) (exit <-chan int, stdout, stderr *usertest.Output) {
 	t.Helper()
 	stdout, stderr = new(usertest.Output), new(usertest.Output)
@@ -257,7 +257,7 @@ func TestInterruptedRunLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAServerThatDiesIsToldOfInOneLine(t *testing.T) {
+func TestADeadServerIsReportedInOneLine(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	exit, stdout, stderr := started(t, t.Context(), s, "-seconds 600 -ways watch -loads 1x1")
@@ -271,7 +271,7 @@ func TestAServerThatDiesIsToldOfInOneLine(t *testing.T) {
 	}
 }
 
-func TestARealRedisIsLeftAsItWas(t *testing.T) {
+func TestNoKeysRemainInARealRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	rdb := s.NewClient(t)
@@ -280,7 +280,7 @@ func TestARealRedisIsLeftAsItWas(t *testing.T) {
 	}
 	out, _ := runs(t, exitOK, "-seconds 0.1 -loads 2x2 -redis "+s.Addr())
 	if !strings.HasPrefix(out, "Redis ") && !strings.HasPrefix(out, "Valkey ") {
-		t.Errorf("it does not say which server that was:\n%s", out)
+		t.Errorf("the output lacks the server's version:\n%s", out)
 	}
 	if keys, err := rdb.Keys(t.Context(), "*").Result(); err != nil || !slices.Equal(keys, []string{"somebody:else"}) {
 		t.Errorf("keys afterwards: %q, %v", keys, err)

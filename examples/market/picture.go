@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // A picture is a file that there is not before it is whole.
@@ -37,17 +34,11 @@ func (p *picture) write(r *report) error {
 	if p == nil {
 		return nil
 	}
-	canvas := vgsvg.New(r.size())
-	if err := r.draw(canvas); err != nil {
-		return fmt.Errorf("-svg: %w", err)
-	}
 	var svg bytes.Buffer
-	if _, err := canvas.WriteTo(&svg); err != nil {
+	if err := r.draw(&svg); err != nil {
 		return fmt.Errorf("-svg: %w", err)
 	}
-	// Letters of these are as wide as those that the places were worked out for, which few machines have.
-	fonts := strings.ReplaceAll(svg.String(), "font-family:Liberation Sans;", "font-family:Liberation Sans,Arial,Helvetica,sans-serif;")
-	_, err := p.file.WriteString(fonts)
+	_, err := svg.WriteTo(p.file)
 	const everybodyMayRead = 0o644
 	if err := errors.Join(err, p.file.Chmod(everybodyMayRead), p.file.Close()); err != nil {
 		return fmt.Errorf("-svg: %w", err)

@@ -17,22 +17,22 @@ import (
 	"github.com/lockmw/go/examples/internal/redisserver"
 )
 
-// A report is what all cells came to.
+// A report has the results of all cells.
 type report struct {
 	Redis      string   `json:"redis"`
 	Processors int      `json:"processors"`
 	Embedded   bool     `json:"embedded"`
-	Seconds    float64  `json:"seconds"` // that each cell was to take
+	Seconds    float64  `json:"seconds"` // planned duration of each cell
 	Cells      []result `json:"cells"`
 }
 
-// A result is what one cell came to.
+// A result has the figures of one cell.
 type result struct {
 	Sellers            int      `json:"sellers"`
 	Buyers             int      `json:"buyers"`
 	Way                string   `json:"way"`
 	Guarded            bool     `json:"guarded"`
-	Seconds            float64  `json:"seconds"` // that it took
+	Seconds            float64  `json:"seconds"` // actual duration
 	Listed             int64    `json:"listed"`
 	Bought             int64    `json:"bought"`
 	PerSecond          float64  `json:"listed_and_bought_per_second"`
@@ -69,7 +69,7 @@ func newResult(c *cell, elapsed time.Duration, waits *hdrhistogram.Histogram, a 
 
 func round(f float64) float64 { return math.Round(f*100) / 100 }
 
-// broken reports whether a guarded way broke what it is to keep.
+// broken reports whether a guarded way lost money or items, or sold one twice.
 func (r *report) broken() bool {
 	for _, c := range r.Cells {
 		if c.Guarded && !c.right {
@@ -84,7 +84,7 @@ func (r *report) print(w io.Writer, asJSON bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s. Each cell took %v s.\n", r.Redis, plural(r.Processors, "processor"), r.Seconds)
 	if r.Embedded {
-		b.WriteString("Scripts, and locks are scripts, are much slower there than in a Redis server: see -redis for figures that count.\n")
+		b.WriteString("Scripts, and so locks, are much slower there than on a Redis server. Use -redis for realistic figures.\n")
 	}
 	for _, l := range r.loads() {
 		fmt.Fprintf(&b, "\n%s\n", l.words())
@@ -105,7 +105,7 @@ func (r *report) print(w io.Writer, asJSON bool) error {
 	return err
 }
 
-// book is what "Redis in Action" (2013) says of its own tables, 60 s each.
+// book quotes the figures of "Redis in Action" (2013), measured for 60 s each.
 const book = `"Redis in Action" (2013), section 6.2, on its author's machine: with WATCH the retries per purchase rise from
 about 3 to 250, and the wait from under 10 ms to 500 ms, as the load grows. With a lock for each item there are
 3,700 to 3,800 listings and purchases a second under every load, no retries, and waits under 3 ms.`
@@ -130,7 +130,7 @@ func (c *result) retriesEach() string {
 	return short(*c.RetriesPerPurchase)
 }
 
-// wait is how long a purchase took.
+// wait formats the wait of a purchase.
 func (c *result) wait(ms float64) string {
 	if c.Bought == 0 {
 		return "–"
@@ -138,7 +138,7 @@ func (c *result) wait(ms float64) string {
 	return fmt.Sprintf("%.2f ms", ms)
 }
 
-// damage is what the audit found.
+// damage describes the findings of the audit.
 func (c *result) damage() string {
 	var found []string
 	switch {
@@ -175,14 +175,14 @@ func (r *report) verdict(w io.Writer) {
 
 var version = regexp.MustCompile(`(?m)^(redis|valkey)_version:(\S+)`)
 
-// describe says which server it is.
+// describe names the server and its version.
 func describe(ctx context.Context, server *redisserver.Server) string {
 	if server.Embedded() {
 		return "Redis embedded in this process (miniredis), Go " + strings.TrimPrefix(runtime.Version(), "go")
 	}
 	name := "Redis"
-	info, _ := server.Client.Info(ctx, "server").Result()           // a user may not be allowed to
-	for _, found := range version.FindAllStringSubmatch(info, -1) { // Valkey also says with which Redis it is compatible
+	info, _ := server.Client.Info(ctx, "server").Result()           // INFO may be denied
+	for _, found := range version.FindAllStringSubmatch(info, -1) { // Valkey also names a compatible version of Redis
 		name = strings.ToUpper(found[1][:1]) + found[1][1:] + " " + found[2]
 	}
 	return name + ", Go " + strings.TrimPrefix(runtime.Version(), "go")

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/examples/internal/flags"
 )
 
-// Settings are what the flags say.
+// A settings has the values of the flags.
 type settings struct {
 	redis  []string // addresses; none without the flag
 	loads  []load
@@ -22,12 +22,12 @@ type settings struct {
 	svg    string // a file; "" without the flag
 }
 
-// A load is how many sell, and how many buy.
+// A load is a number of sellers and buyers.
 type load struct{ sellers, buyers int }
 
 func (l load) String() string { return fmt.Sprintf("%dx%d", l.sellers, l.buyers) }
 
-// words is the load in words.
+// words describes the load.
 func (l load) words() string {
 	return plural(l.sellers, "seller") + " × " + plural(l.buyers, "buyer")
 }
@@ -39,8 +39,8 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-const usage = `Market has sellers list items in one sorted set, and buyers buy them, with every way of
-guarding that, and compares them.
+const usage = `Market compares ways to guard a marketplace in Redis: no guard, WATCH, locks, and a Lua script.
+Sellers list items in one sorted set, and buyers buy them.
 
 `
 
@@ -50,18 +50,18 @@ func writeUsage(w io.Writer) { _, _ = io.WriteString(w, usage) }
 func parse(args []string, stderr io.Writer) (settings, error) {
 	var c settings
 	f := flag.NewFlagSet("market", flag.ContinueOnError)
-	redis := f.String("redis", "", "use the Redis at `host:port` instead of an embedded one, or a Cluster of which this is a\n"+
-		"node; several are separated by commas")
-	loads := f.String("loads", "1x1,5x1,5x5", "how many sell and how many buy at once, as `sellers x buyers`, with commas between")
-	ways := f.String("ways", strings.Join(wayNames(), ","), "which ways run, by their `names`, with commas between")
-	seconds := f.Float64("seconds", 2, "how long each way runs under each load")
-	f.BoolVar(&c.json, "json", false, "print the figures as JSON too, as the last line")
-	f.StringVar(&c.svg, "svg", "", "draw the figures as a picture, into `file`")
+	redis := f.String("redis", "", "use the Redis at `host:port` instead of an embedded one, or the Cluster of this node;\n"+
+		"separate several addresses by commas")
+	loads := f.String("loads", "1x1,5x1,5x5", "numbers of `sellers x buyers`, separated by commas")
+	ways := f.String("ways", strings.Join(wayNames(), ","), "`names` of the ways to run, separated by commas")
+	seconds := f.Float64("seconds", 2, "run time in seconds of each way under each load")
+	f.BoolVar(&c.json, "json", false, "also print the figures as JSON, in the last line")
+	f.StringVar(&c.svg, "svg", "", "draw the figures into the SVG `file`")
 
 	if err := flags.Parse(f, args, stderr, writeUsage); err != nil {
 		return c, err
 	}
-	if !(*seconds >= 0.1 && *seconds <= 3600) { // NaN is neither
+	if !(*seconds >= 0.1 && *seconds <= 3600) { // written so that NaN fails
 		return c, fmt.Errorf("-seconds is %v, must be from 0.1 to 3600", *seconds)
 	}
 	c.length = time.Duration(*seconds * float64(time.Second))
@@ -70,7 +70,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	}
 	for _, addr := range c.redis {
 		if !flags.IsAddress(addr, true) {
-			return c, fmt.Errorf("-redis is %q, must be host:port, or several with a comma between", *redis)
+			return c, fmt.Errorf("-redis is %q, must be host:port, or several separated by commas", *redis)
 		}
 	}
 	var err error
@@ -107,7 +107,7 @@ func parseWays(list string) (chosen []*way, err error) {
 		i := slices.Index(wayNames(), name)
 		switch {
 		case i < 0:
-			return nil, fmt.Errorf("-ways has %q, must be of %s", name, strings.Join(wayNames(), ","))
+			return nil, fmt.Errorf("-ways has %q, must be among %s", name, strings.Join(wayNames(), ","))
 		case slices.Contains(chosen, &ways[i]):
 			return nil, fmt.Errorf("-ways has %q twice", name)
 		}

@@ -11,26 +11,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A market is where one contender sees it: the keys are those of all, and the client is its own.
+// A market is one contender's access to the market: shared keys, and its own client.
 type market struct {
-	name string // of the run: keys begin with it
+	name string // of the run; the prefix of its keys
 	rdb  redis.UniversalClient
 
 	embedded bool // the server is miniredis
 
-	// meanwhile is called between what a purchase reads and what it writes: a test has others come in between.
+	// meanwhile is called between the read and the write of a purchase; tests let others buy there.
 	meanwhile func()
 }
 
-// The keys share a hash tag, so that transactions and scripts may have several of them in a Cluster, too.
+// The keys share a hash tag, so that transactions and scripts can use several of them in a Cluster.
 
-// offers is the sorted set of "item.seller" by price.
+// offers is the key of the sorted set of "item.seller" by price.
 func (m *market) offers() string { return "{" + m.name + "}:market" }
 
-// account is the hash that has a user's funds.
+// account is the key of the hash with a user's funds.
 func (m *market) account(user string) string { return "{" + m.name + "}:users:" + user }
 
-// inventory is the set of a user's items.
+// inventory is the key of the set of a user's items.
 func (m *market) inventory(user string) string { return "{" + m.name + "}:inventory:" + user }
 
 const funds = "funds"
@@ -43,16 +43,16 @@ type offer struct {
 
 func (o offer) member() string { return o.item + "." + o.seller }
 
-// An outcome is what came of a try.
+// An outcome is the result of a try.
 type outcome int
 
 const (
 	done      outcome = iota
-	gone              // the item is no longer there, or not for that price
-	disturbed         // somebody else changed what was watched: try again
+	gone              // the offer is sold, or its price has changed
+	disturbed         // a watched key has changed: retry
 )
 
-// look returns the offer that costs price, or the next one up.
+// look returns the cheapest offer that costs at least price.
 func (m *market) look(ctx context.Context, price int64) (o offer, found bool, err error) {
 	list, err := m.rdb.ZRangeByScoreWithScores(ctx, m.offers(), &redis.ZRangeBy{
 		Min: strconv.FormatInt(price, 10), Max: "+inf", Count: 1,
@@ -65,7 +65,7 @@ func (m *market) look(ctx context.Context, price int64) (o offer, found bool, er
 	return offer{item, seller, int64(list[0].Score)}, true, nil
 }
 
-// list puts an item into the market if the seller has it. Between the two, nothing may move the item.
+// list puts an item into the market if the seller owns it. Between check and write, nothing else may move the item.
 func (m *market) list(ctx context.Context, o offer) (outcome, error) {
 	owned, err := m.rdb.SIsMember(ctx, m.inventory(o.seller), o.item).Result()
 	if err != nil || !owned {
@@ -83,8 +83,8 @@ func (m *market) queueListing(ctx context.Context, p redis.Pipeliner, o offer) {
 	p.SRem(ctx, m.inventory(o.seller), o.item)
 }
 
-// buy reads what is there, works out what is to be there, and writes that. It is right only while nobody else changes
-// the offer or one of the accounts. MULTI has all writes happen at once, and does not keep others out before them.
+// buy reads the offer and the accounts, computes the new sums, and writes them. It is correct only while no other call
+// changes the offer or an account. MULTI makes the writes atomic, but does not keep others out between read and write.
 func (m *market) buy(ctx context.Context, o offer, buyer string) (outcome, error) {
 	p := m.rdb.Pipeline()
 	price := p.ZScore(ctx, m.offers(), o.member())
@@ -110,8 +110,8 @@ func (m *market) buy(ctx context.Context, o offer, buyer string) (outcome, error
 	return done, err
 }
 
-// buyAdding is buy for those who keep others from the offer only: buyers of other items may change the seller's
-// account meanwhile. So it does not write what the seller is to have, but adds.
+// buyAdding is buy for guards that protect the offer only. Buyers of other items may change the seller's account at the
+// same time, so it adds to the account instead of writing a new sum.
 func (m *market) buyAdding(ctx context.Context, o offer, buyer string) (outcome, error) {
 	p := m.rdb.Pipeline()
 	price, buyers := p.ZScore(ctx, m.offers(), o.member()), p.HGet(ctx, m.account(buyer), funds)
@@ -137,7 +137,7 @@ func (m *market) queueHandOver(ctx context.Context, p redis.Pipeliner, o offer, 
 	p.ZRem(ctx, m.offers(), o.member())
 }
 
-// check reports whether the offer stands and can be paid for, by what has been read.
+// check reports, from the values read, whether the offer still exists and the buyer can pay.
 func (m *market) check(o offer, price *redis.FloatCmd, buyers *redis.StringCmd) (outcome, error) {
 	if errors.Is(price.Err(), redis.Nil) {
 		return gone, nil
@@ -158,12 +158,12 @@ func (m *market) check(o offer, price *redis.FloatCmd, buyers *redis.StringCmd) 
 }
 
 const (
-	prices       = 100  // items cost from 1 to this
-	offersBefore = 1000 // when a run begins
+	prices       = 100  // maximum price; the minimum is 1
+	offersBefore = 1000 // offers at the start of a run
 	startFunds   = math.MaxInt64 >> 16
 )
 
 func somePrice() int64 { return 1 + rand.Int64N(prices) }
 
-// newItem returns an item that there has not been before.
+// newItem returns a new unique item.
 func newItem() string { return "item-" + strconv.FormatUint(rand.Uint64(), 36) }

@@ -7,12 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Watched goes by WATCH, command by command as chapter 4 does: a seller watches the inventory, a buyer the whole market
-// and its own account. Whatever changes there before EXEC has the transaction do nothing, and it must be tried again.
+// A watched uses WATCH, command by command as in chapter 4: a seller watches the inventory, a buyer the whole market and its
+// own account. If a watched key changes before EXEC, the transaction does nothing and must be retried.
 type watched struct{ *market }
 
-// touch has a purchase disturb those who watch the market, if the server is miniredis, which does not take a ZREM for a
-// change of what is watched.
+// touch makes a purchase disturb the watchers of the market on miniredis, where a ZREM does not count as a change of a
+// watched key.
 func (w watched) touch(ctx context.Context, p redis.Pipeliner, o offer) {
 	if w.embedded {
 		p.ZAdd(ctx, w.offers(), redis.Z{Score: float64(o.price), Member: o.member()})
@@ -54,7 +54,7 @@ func (w watched) buy(ctx context.Context, o offer, buyer string) (outcome, error
 	return settled(out, err)
 }
 
-// settled tells a transaction that was disturbed from one that failed.
+// settled separates a disturbed transaction from a failed one.
 func settled(out outcome, err error) (outcome, error) {
 	if errors.Is(err, redis.TxFailedErr) {
 		return disturbed, nil

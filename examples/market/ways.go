@@ -11,22 +11,22 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A guard is how one contender lists and buys. Each call of list and buy is one try.
+// A guard lists and buys for one contender. Each call of list and buy is one try.
 type guard interface {
 	list(ctx context.Context, o offer) (outcome, error)
 	look(ctx context.Context, price int64) (offer, bool, error)
 	buy(ctx context.Context, o offer, buyer string) (outcome, error)
 }
 
-// A way is one that can be chosen.
+// A way is a kind of guard that -ways can name.
 type way struct {
 	name, title string
 	guarded     bool // money and items must be conserved
-	locks       bool // it needs a Client
+	locks       bool // needs a lockmw.Client
 	open        func(m *market, locks *lockmw.Client) guard
 }
 
-// The ways, in the order of the tables.
+// ways are in the order of the tables.
 var ways = []way{
 	{"none", "no guard", false, false, func(m *market, _ *lockmw.Client) guard { return m }},
 	{"watch", "WATCH, MULTI, EXEC", true, false, func(m *market, _ *lockmw.Client) guard { return watched{m} }},
@@ -45,18 +45,18 @@ func wayNames() (names []string) {
 
 var _ guard = (*market)(nil) // without any guard
 
-// Patience is how long a call waits for a lock: more than others hold it, and also for a server that is away.
+// patience is how long a call waits for a lock. It is long enough for a short outage of Redis.
 const patience = 10 * time.Second
 
-// A contender is a seller or a buyer. It shares nothing with others but Redis, as if it were a process: its
-// connections are its own, and so is its Client, which else would pass locks on to others without a command.
+// A contender is a seller or a buyer. Like a process of its own, it shares only Redis with others. With a shared Client,
+// contenders would pass locks on to each other without a command.
 type contender struct {
 	guard
 	market *market
-	locks  *lockmw.Client // nil if its way has none
+	locks  *lockmw.Client // nil if its way does not lock
 }
 
-// newContender returns one who is to be closed, even if there is an error.
+// newContender returns a contender. Close it even after an error.
 func (w *way) newContender(ctx context.Context, name string, server *redisserver.Server) (*contender, error) {
 	rdb := server.NewClient()
 	c := &contender{market: &market{name: name, rdb: rdb, embedded: server.Embedded()}}
@@ -66,7 +66,7 @@ func (w *way) newContender(ctx context.Context, name string, server *redisserver
 	if w.locks {
 		locks, err := lockmw.New(rdb, lockmw.WithPrefix(name),
 			lockmw.WithWait(patience),
-			lockmw.WithLogger(slog.New(slog.DiscardHandler))) // what fails is returned
+			lockmw.WithLogger(slog.New(slog.DiscardHandler))) // calls return their errors
 		if err != nil {
 			return c, fmt.Errorf("locks: %w", err)
 		}
@@ -76,7 +76,7 @@ func (w *way) newContender(ctx context.Context, name string, server *redisserver
 	return c, nil
 }
 
-// close ends the locks and the connections.
+// close closes the locks and the connections.
 func (c *contender) close() error {
 	var err error
 	if c.locks != nil {

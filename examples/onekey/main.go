@@ -1,5 +1,5 @@
-// Onekey shows one key in two frameworks: a route that sells an item and a task that restocks it never
-// run at the same time for the same item, because both are locked by "item:" and its ID.
+// Onekey shows one lock for a route and a task. The route sells an item, the task restocks it. Both lock the key
+// "item:" plus the item's ID, so they never run at the same time for the same item.
 //
 //	go run ./examples/onekey
 package main
@@ -31,14 +31,14 @@ import (
 type restock struct{ Item string }
 
 func main() {
-	redis.SetLogger(&logging.VoidLogger{}) // what fails is returned
+	redis.SetLogger(&logging.VoidLogger{}) // commands return their errors
 	if err := run(context.Background(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "onekey:", err)
 		os.Exit(1)
 	}
 }
 
-// run restocks item 7, and sells items 7 and 8 meanwhile.
+// run restocks item 7 and meanwhile sells items 7 and 8.
 func run(ctx context.Context, out io.Writer) (err error) {
 	server := miniredis.NewMiniRedis() // in production: your Redis
 	server.ClockTTL(true)
@@ -85,7 +85,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return errors.Join(sales[:]...)
 }
 
-// routes is the HTTP side: a sale waits up to 5 s for other work on the item.
+// routes is the HTTP side. A sale waits up to 5 s for other work on the same item.
 func routes(locks lockmw.Locker, log *journal) http.Handler {
 	item := httpmw.By("item", httpmw.URLParam("item"))
 	r := chi.NewRouter()
@@ -97,7 +97,7 @@ func routes(locks lockmw.Locker, log *journal) http.Handler {
 	return r
 }
 
-// handlers is the side of the tasks. A task that meets a sale is put back, and rescued if that was its
+// handlers is the task side. A task whose item is busy returns to the queue. WithRescue saves it even if this was its
 // last attempt.
 func handlers(locks lockmw.Locker, tasks *asynq.Client, log *journal, restocking chan<- struct{}) asynq.Handler {
 	item := asynqmw.By("item", asynqmw.Payload(func(r restock) string { return r.Item }))
@@ -132,7 +132,7 @@ func buy(ctx context.Context, shop, item string) error {
 	return errors.Join(err, resp.Body.Close())
 }
 
-// A journal prints what happens, in order.
+// A journal prints events in order.
 type journal struct {
 	mu    sync.Mutex
 	out   io.Writer

@@ -11,19 +11,19 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// conditions are what a shop works under.
+// conditions configures a shop.
 type conditions struct {
 	locked        bool
-	bank, carrier func(context.Context) error // what is slow, and outside this program
-	admit         func(context.Context) error // is called before a task is enqueued
-	deliveries    int                         // how often each task is delivered, at the same time
-	patience      time.Duration               // of a task that finds its item locked, in its worker
-	observer      *lockmw.Observer            // of all locks, beside the others; may be nil
+	bank, carrier func(context.Context) error // slow external services
+	admit         func(context.Context) error // called before a task is enqueued
+	deliveries    int                         // number of simultaneous deliveries of each task
+	patience      time.Duration               // how long a task waits in its worker for its item
+	observer      *lockmw.Observer            // additional observer of all locks; may be nil
 }
 
-// usual are the conditions of a sale. asynq delivers at least once. That a task is delivered twice at
-// the same time is rare in life (an enqueue that timed out and was repeated, a worker wrongly believed
-// dead); here it happens to all.
+// usual returns the conditions of a sale. asynq delivers at least once. In practice two simultaneous
+// deliveries are rare (an enqueue that timed out and was repeated, a worker wrongly believed dead);
+// here every task has two.
 func usual(locked bool) conditions {
 	return conditions{
 		locked:     locked,
@@ -35,7 +35,7 @@ func usual(locked bool) conditions {
 	}
 }
 
-// outside calls what is outside this program, in a span of its own.
+// outside calls an external service in its own span.
 func (s *shop) outside(ctx context.Context, name string, call func(context.Context) error) error {
 	ctx, span := s.tracer.Tracer(telemetry.Service).Start(ctx, name)
 	defer span.End()

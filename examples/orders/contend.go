@@ -12,10 +12,10 @@ import (
 	"github.com/lockmw/go/examples/orders/internal/scene"
 )
 
-// contend lets two people order the same item at once, and their orders be shipped: ann holds it and
-// bob waits for her, her order's task for him, and his order's task for that one.
+// contend lets two users order the same item at the same time, and ships their orders. The sequence is
+// fixed: bob waits for ann, ann's task waits for bob, and bob's task waits for ann's task.
 func (w *world) contend(ctx context.Context, stdout io.Writer) (code int, err error) {
-	limited, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("it takes too long"))
+	limited, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the scene took too long"))
 	defer cancel()
 	sc := scene.New()
 	w.Items, w.Stock = 1, 2
@@ -25,7 +25,7 @@ func (w *world) contend(ctx context.Context, stdout io.Writer) (code int, err er
 	}
 	failure := s.play(limited, sc)
 	cancel()
-	if err := s.close(); err != nil { // with the end of the last task
+	if err := s.close(); err != nil { // waits for the last task
 		return 0, err
 	}
 	switch {
@@ -38,8 +38,8 @@ func (w *world) contend(ctx context.Context, stdout io.Writer) (code int, err er
 	return exitOK, scene.Report(stdout, w.OTLP, sc.Turns())
 }
 
-// inScene returns conditions under which the bank and the carrier take as long as the scene wants. No
-// task stays on when ctx ends; requests end with their clients.
+// inScene returns conditions in which the scene controls the bank and the carrier. Tasks end with
+// ctx; requests end with their clients.
 func inScene(ctx context.Context, sc *scene.Scene) conditions {
 	return conditions{
 		locked: true,
@@ -57,7 +57,7 @@ func inScene(ctx context.Context, sc *scene.Scene) conditions {
 	}
 }
 
-// play returns when both orders are shipped.
+// play plays the scene and returns when both orders are shipped.
 func (s *sale) play(ctx context.Context, sc *scene.Scene) error {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()

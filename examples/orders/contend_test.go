@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-func TestTheSceneShowsWhoWaitedForWhom(t *testing.T) {
+func TestTheSceneShowsEachWaitWithItsHolder(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded Redis", func(t *testing.T) {
 		t.Parallel()
@@ -39,7 +39,7 @@ func checkScene(t *testing.T, args ...string) {
 	if took := time.Since(start); took > 2*time.Minute {
 		t.Errorf("took %v", took)
 	}
-	if want := "orders: " + c.Addr() + " takes spans, but no metrics\n"; stderr.String() != want {
+	if want := "orders: " + c.Addr() + " accepts spans, but no metrics\n"; stderr.String() != want {
 		t.Errorf("stderr is %q, want %q", stderr.String(), want)
 	}
 
@@ -71,7 +71,7 @@ POST /users/{userID}/orders server
         ship internal
 `
 
-// turnsIn returns the acquire_lock spans of the item in the order of their success.
+// turnsIn returns the acquire_lock spans of the item, sorted by their grant.
 func turnsIn(spans []collector.Span) []collector.Span {
 	turns := slices.DeleteFunc(slices.Clone(spans), func(s collector.Span) bool { return s.Name != "acquire_lock item" })
 	slices.SortFunc(turns, func(a, b collector.Span) int { return a.End.Compare(b.End) })
@@ -103,7 +103,7 @@ func checkLinks(t *testing.T, turns []collector.Span) {
 	}
 }
 
-// checkTable checks that stdout says who waited for whom, in which trace, and what to search for.
+// checkTable checks that stdout has each wait with its holder and trace, and the search for Jaeger.
 func checkTable(t *testing.T, stdout, ann, bob string) {
 	t.Helper()
 	var rows []string
@@ -153,7 +153,7 @@ func treeOf(trace string, spans []collector.Span) string {
 	return b.String()
 }
 
-func TestAnInterruptedSceneEndsAtOnce(t *testing.T) {
+func TestAnInterruptedSceneEndsImmediately(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), scene.Takes*3/2)
 	defer cancel()

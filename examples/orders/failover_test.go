@@ -16,9 +16,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Two processes work under the same lock: the master that granted it to the older one has died with what it knew, and
-// the older one cannot hear of it. Whichever of them writes first, the other one's write is refused.
-func TestOfTwoHoldersAfterAFailOverOneWrites(t *testing.T) {
+// Two processes work under the same lock: the master that granted it to the older one has died with its data, and the older
+// one is not notified. After the first of them writes, the write of the other is refused.
+func TestOnlyOneOfTwoHoldersWritesAfterAFailOver(t *testing.T) {
 	onSeveralServers(t, func(t *testing.T, f *fleet) {
 		b, err := books.Open(t.Context(), t.TempDir())
 		if err != nil {
@@ -57,7 +57,7 @@ func TestOfTwoHoldersAfterAFailOverOneWrites(t *testing.T) {
 		}
 		a, err := b.Audit(t.Context(), 1)
 		if err != nil || a.Oversold+a.Duplicates+a.Twice > 0 || a.Shipped != 2 {
-			t.Errorf("the audit says %+v, %v", a, err)
+			t.Errorf("the audit is %+v, %v", a, err)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func namesAt(f *fleet, node int) func(kind string) string {
 	}
 }
 
-// A clash is two calls at once that should have excluded each other.
+// A clash is a pair of simultaneous calls that should have excluded each other.
 type clash struct {
 	name         string
 	olderFirst   bool
@@ -92,17 +92,17 @@ func (c *clash) end(t *testing.T) {
 		winner, loser = c.older, c.newer
 	}
 	if err := winner.end(); err != nil {
-		t.Errorf("who writes first: %v", err)
+		t.Errorf("the first write: %v", err)
 	}
 	if err := loser.end(); !errors.Is(err, books.ErrFenced) {
-		t.Errorf("who writes after that: %v, want %v", err, books.ErrFenced)
+		t.Errorf("the second write: %v, want %v", err, books.ErrFenced)
 	}
 }
 
-// An action is what a call does under its lock.
+// An action is the work of a call under its lock.
 type action func(ctx context.Context, s *shop) error
 
-// A call stays outside, at the bank or the carrier, until it is to write.
+// A call waits in the bank or the carrier until it may write.
 type call struct {
 	action
 	outside, write chan struct{}
@@ -162,7 +162,7 @@ func ships(id int64, item string) action {
 	}
 }
 
-// shopOver returns a shop whose calls stay outside until they are to write.
+// shopOver returns a shop whose calls wait in the bank or the carrier until they may write.
 func shopOver(t *testing.T, b *books.Books, rdb redis.UniversalClient) *shop {
 	t.Helper()
 	locks, err := lockmw.New(rdb, lockmw.WithLease(time.Minute), lockmw.WithUnlockTimeout(100*time.Millisecond))

@@ -9,10 +9,10 @@ import (
 )
 
 // The statement is run by the database, for holds with a token and for those that failed open, whose token is 0.
-func TestTheFenceLetsThroughWhoMayWrite(t *testing.T) {
+func TestTheFenceRefusesStaleWrites(t *testing.T) {
 	const fresh = 1795358195100824 // a token
 	for name, writes := range map[string][]struct {
-		token, seen int64 // seen is the fence that was read with the data; -1: what it is now
+		token, seen int64 // seen is the fence that was read with the data; -1: the current fence
 		refused     bool
 	}{
 		"a hold, twice":                               {{fresh, -1, false}, {fresh, -1, false}},

@@ -1,6 +1,5 @@
-// Orders is a flash sale: many people click "buy" several times, for few things of which there are
-// fewer still. It runs the sale twice over real HTTP, first without locks and then with them, and
-// prints what came of it.
+// Orders is a flash sale: many users click "buy" several times, and stock is short. It runs the sale
+// twice over real HTTP, first without locks and then with them, and prints both results side by side.
 //
 //	go run ./examples/orders
 //	go run ./examples/orders -redis localhost:6379 -users 1000 -json
@@ -9,9 +8,9 @@
 //	go run ./examples/orders -serve :8080 -metrics :9090
 //	go run ./examples/orders -contend -otlp localhost:4317
 //
-// Read shop.go first: the route, the task and the SQL. open.go makes the locks, and internal/telemetry
-// says where spans and metrics go. contend.go is a scene to look at in Jaeger. The crowd, the figures
-// and the flags are in internal.
+// Read shop.go first: the route, the task and the SQL. open.go creates the locks, internal/telemetry
+// exports spans and metrics, and contend.go plays a scene for Jaeger. The crowd, the figures and the
+// flags are in internal.
 package main
 
 import (
@@ -33,13 +32,13 @@ import (
 const (
 	exitOK          = 0
 	exitBroken      = 1 // the locked sale broke a promise, or the scene failed
-	exitUsage       = 2 // it could not even start
+	exitUsage       = 2 // it could not start
 	exitInterrupted = 130
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
+	context.AfterFunc(ctx, stop) // a second Ctrl-C kills the program
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -69,7 +68,7 @@ func runUnder(ctx context.Context, sale func(locked bool) conditions, args []str
 	return code
 }
 
-// start opens what all sales share, and runs what the flags say.
+// start opens the resources of all sales and runs the mode of the flags.
 func start(
 	ctx context.Context, cfg settings.Settings, sale func(locked bool) conditions, stdout, stderr io.Writer,
 ) (code int, err error) {

@@ -23,7 +23,7 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// TestMain checks that the runs leave no goroutines behind, and none of their temporary folders.
+// TestMain checks that no goroutines and no temporary folders remain.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "orders-test-")
 	if err == nil {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	// go-redis goes on dialling a server that is away for a second after its client was closed.
+	// After Close, go-redis keeps dialling an unreachable server for a second.
 	dialler := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 	goleak.VerifyTestMain(m, dialler, goleak.Cleanup(func(code int) {
 		left, err := os.ReadDir(dir)
@@ -45,15 +45,15 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-const nobody = "127.0.0.1:1" // where nothing listens
+const nobody = "127.0.0.1:1" // nothing listens at this address
 
-// smallSale is one that an embedded Redis copes with on a busy machine under the race detector.
+// smallSale is small enough for an embedded Redis on a busy machine under the race detector.
 var smallSale = []string{"-users", "50", "-clicks", "3", "-items", "2", "-stock", "10", "-rush", "1ms", "-json"}
 
 const smallSaleClicks = 150
 
-// meeting returns the conditions of a small sale in which, without locks, nobody has paid before all want to pay. So the sale shows
-// what goes wrong without locks on a machine of any speed.
+// meeting returns the conditions of a small sale in which, without locks, all calls reach the bank before any has paid. So the sale
+// shows the faults of missing locks on a machine of any speed.
 func meeting(locked bool) conditions {
 	c := usual(locked)
 	if locked {
@@ -75,7 +75,7 @@ func meeting(locked bool) conditions {
 	return c
 }
 
-// runSale runs a small sale and returns what its last line says.
+// runSale runs a small sale and returns the figures of its last line.
 func runSale(t *testing.T, stderr io.Writer, args ...string) (unlocked, locked map[string]float64) {
 	t.Helper()
 	var stdout bytes.Buffer
@@ -93,8 +93,8 @@ func runSale(t *testing.T, stderr io.Writer, args ...string) (unlocked, locked m
 	return sales["unlocked"], sales["locked"]
 }
 
-// checkSale checks what holds for the small sale, on any Redis. That each parcel's two deliveries overlap at least once
-// is only certain while nothing else keeps the machine busy, so tests that call it are not parallel.
+// checkSale checks the figures of the small sale, which hold on any Redis. That the two deliveries of some parcel overlap is
+// certain only on an otherwise idle machine, so tests that call it are not parallel.
 func checkSale(t *testing.T, unlocked, locked map[string]float64) {
 	t.Helper()
 	checkLocked(t, locked)
@@ -106,7 +106,7 @@ func checkSale(t *testing.T, unlocked, locked map[string]float64) {
 		}
 	}
 	if unlocked["shipped_twice"] == 0 {
-		t.Error("without locks, no order was shipped twice: the sale would not notice broken locks")
+		t.Error("without locks, no order was shipped twice: the sale would not detect broken locks")
 	}
 	if unlocked["wait_p99_ms"] != 0 || locked["wait_p99_ms"] <= 0 {
 		t.Errorf("waits are %v ms without locks and %v ms with them", unlocked["wait_p99_ms"], locked["wait_p99_ms"])
@@ -144,7 +144,7 @@ func TestSaleKeepsItsPromisesWithLocksOnly(t *testing.T) {
 	}
 }
 
-func TestWhatCannotStart(t *testing.T) {
+func TestInvalidSettingsAreReportedInOneLine(t *testing.T) {
 	t.Parallel()
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -190,7 +190,7 @@ func TestWhatCannotStart(t *testing.T) {
 		{"-otlp localhost:4317 -metrics " + taken.Addr().String(), "address already in use"},
 		{"-redis " + nobody, "no redis at " + nobody},
 		{"-redis " + nobody + "," + nobody, "no redis cluster at " + nobody + ", " + nobody},
-		{"-sentinel-master mymaster -redis " + nobody, `no Sentinel that has the master "mymaster" at ` + nobody},
+		{"-sentinel-master mymaster -redis " + nobody, `no Sentinel with master "mymaster" at ` + nobody},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -208,12 +208,12 @@ func TestWhatCannotStart(t *testing.T) {
 	}
 }
 
-func TestServersThatAreNotWhatTheFlagsSay(t *testing.T) {
+func TestServersThatDoNotMatchTheFlags(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Redis(t).Addr()
 	for args, says := range map[string]string{
 		"-redis " + addr + "," + addr:              "no redis cluster at " + addr + ", " + addr + ": ERR This instance has cluster support disabled",
-		"-sentinel-master mymaster -redis " + addr: `no Sentinel that has the master "mymaster" at ` + addr + ": ",
+		"-sentinel-master mymaster -redis " + addr: `no Sentinel with master "mymaster" at ` + addr + ": ",
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), strings.Fields(args), &stdout, &stderr)
@@ -311,7 +311,7 @@ func request(t *testing.T, method, url, body string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
-// An interrupter is a standard error that interrupts the program with its first word.
+// An interrupter is a standard error that interrupts the program at its first write.
 type interrupter struct {
 	bytes.Buffer
 	interrupt func()
@@ -335,7 +335,7 @@ func TestInterruptedSaleLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestSaleOnARealRedisLeavesItAsItWas(t *testing.T) {
+func TestNoKeysRemainInARealRedis(t *testing.T) {
 	server := redistest.Redis(t)
 	rdb := server.NewClient(t)
 	if err := rdb.Set(t.Context(), "somebody:else", "1", 0).Err(); err != nil {

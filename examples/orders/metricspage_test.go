@@ -28,7 +28,7 @@ func checkPage(t *testing.T, page string, more ...string) {
 	checkNoKeys(t, page)
 }
 
-// A scraper is a standard error that reads the metrics whenever the sale with locks gets on.
+// A scraper is a standard error that reads the metrics at each progress line of the sale with locks.
 type scraper struct {
 	usertest.Output
 	t    *testing.T
@@ -62,7 +62,7 @@ func TestMetricsAreServedWhileTheShopIsOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Accept", "application/openmetrics-text") // as Prometheus does, which gets exemplars then
+	req.Header.Set("Accept", "application/openmetrics-text") // as Prometheus sends it, to get exemplars
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A world is what the sales share.
+// A world has the resources that all sales share.
 type world struct {
 	settings.Settings
 
@@ -135,13 +135,13 @@ func (w *world) openLocks(name string, c conditions, s *sale) (lockmw.Locker, er
 	return locks, nil
 }
 
-// noLock is a lock that everybody gets at once. All have the same token, so that no write is refused.
+// noLock grants every lock immediately. All holds have the same token, so that no write is refused.
 func noLock(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 	ctx, hold := lockmw.NewHold(ctx, key, 1, func(context.Context) error { return nil })
 	return ctx, hold, nil
 }
 
-// inBackground runs f until the returned function is called, which returns what f does.
+// inBackground runs f until stop is called. stop returns the error of f.
 func inBackground(f func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -154,7 +154,7 @@ func inBackground(f func(context.Context) error) (stop func() error) {
 
 func (s *sale) onClose(f func() error) { s.closers = append(s.closers, f) }
 
-// close ends what open began, in the opposite order.
+// close undoes open, in reverse order.
 func (s *sale) close() error {
 	var err error
 	for len(s.closers) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// It is not parallel: beside other sales the collector may be too busy to take everything in time.
+// It is not parallel: next to other sales the collector may be too busy to accept everything in time.
 func TestASaleExportsItsSpansAndMetrics(t *testing.T) {
 	c := listen(t, collector.Start)
 	stderr := &scraper{t: t}
@@ -63,7 +63,7 @@ func checkMetrics(t *testing.T, points []collector.Point) {
 		"distributed_lock.waiters", "distributed_lock.held", "http.server.request.duration",
 	} {
 		if !slices.Contains(names, want) {
-			t.Errorf("metrics are %q, want %s too", slices.Compact(slices.Sorted(slices.Values(names))), want)
+			t.Errorf("metrics are %q, want also %s", slices.Compact(slices.Sorted(slices.Values(names))), want)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func checkNoKeys(t *testing.T, metrics string) {
 	}
 }
 
-// complaints are the lines of a standard error that are not about progress.
+// complaints returns the lines of a standard error that are not progress lines.
 func complaints(stderr *usertest.Output) (lines []string) {
 	for line := range strings.Lines(stderr.String()) {
 		if strings.HasPrefix(line, "orders: ") {
@@ -87,8 +87,8 @@ func complaints(stderr *usertest.Output) (lines []string) {
 	return lines
 }
 
-// It is not parallel: beside other sales Redis may be too busy to answer all requests in time.
-func TestACollectorThatDiesChangesNothing(t *testing.T) {
+// It is not parallel: next to other sales Redis may be too busy to answer all requests in time.
+func TestADeadCollectorDoesNotAffectTheSale(t *testing.T) {
 	c := listen(t, collector.Start)
 	go func() {
 		defer c.Stop()
@@ -102,7 +102,7 @@ func TestACollectorThatDiesChangesNothing(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsNotThereChangesNothing(t *testing.T) {
+func TestAMissingCollectorDoesNotAffectTheSale(t *testing.T) {
 	t.Parallel()
 	var stdout bytes.Buffer
 	var stderr usertest.Output

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/examples/orders/internal/figures"
 )
 
-// compare runs the sale without and with locks.
+// compare runs the sale without and with locks, and prints both results.
 func (w *world) compare(
 	ctx context.Context, sale func(locked bool) conditions, stdout, stderr io.Writer,
 ) (int, error) {
@@ -35,7 +35,7 @@ func (w *world) compare(
 	return exitOK, nil
 }
 
-// run holds one sale from the first click to the last parcel.
+// run runs one sale from the first click to the last parcel.
 func (w *world) run(ctx context.Context, clicks []crowd.Click, c conditions, stderr io.Writer) (r figures.Result, err error) {
 	s, err := w.open(ctx, "127.0.0.1:0", c)
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *world) run(ctx context.Context, clicks []crowd.Click, c conditions, std
 	return figures.NewResult(&t, audit, &s.counts, s.slowest.List()), nil
 }
 
-// drain waits until all orders are shipped and the workers have nothing left to do, or get nowhere any more.
+// drain waits until all orders are shipped and the workers are idle, or make no progress any more.
 func (s *sale) drain(ctx context.Context) error {
 	last, since := int64(-1), time.Now()
 	for {
@@ -74,9 +74,9 @@ func (s *sale) drain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		patience := 10 * time.Second // then Redis has lost tasks of orders that others have shipped
+		patience := 10 * time.Second // after that, Redis must have lost duplicate tasks of shipped orders
 		if unshipped > 0 {
-			patience = time.Minute // fail-over may take as long
+			patience = time.Minute // a fail-over may take this long
 		}
 		done := s.counts.Delivered.Load()
 		switch {
@@ -85,7 +85,7 @@ func (s *sale) drain(ctx context.Context) error {
 		case done != last:
 			last, since = done, time.Now()
 		case time.Since(since) > patience:
-			return nil // the audit finds what is missing
+			return nil // the audit reports missing parcels
 		}
 		if err := clock.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err

@@ -17,15 +17,15 @@ const welcome = `The shop is open at %[1]s until Ctrl-C. Try:
   curl -i %[1]s/users/ann/orders -d '{"item":"item-1"}'     # 201; the same again: 409
   curl %[1]s/items
 
-Three clicks at once; one is accepted:
+Three simultaneous clicks; one is accepted:
 
   for i in 1 2 3; do curl -s %[1]s/users/bob/orders -d '{"item":"item-1"}' & done; wait
 
 `
 
-// serve keeps a locked shop open until ctx ends.
+// serve runs a locked shop until ctx ends.
 func (w *world) serve(ctx context.Context, stdout io.Writer) (err error) {
-	redis.SetLogger(&redislog.Logger{}) // a service runs while Redis is down, and says so
+	redis.SetLogger(&redislog.Logger{}) // a service keeps running while Redis is down, so it should log that
 	s, err := w.open(ctx, w.Serve, usual(true))
 	if err != nil {
 		return err

@@ -46,12 +46,12 @@ func newShop(b *books.Books, locks lockmw.Locker, queue *asynq.Client, name stri
 	return s
 }
 
-// handler returns the routes within what every server has.
+// handler returns the routes with the usual middleware of a server.
 func (s *shop) handler() http.Handler {
 	r := chi.NewRouter()
 	r.Use(middleware.Recoverer)
-	// At the routes, because a span is named after its route. Locks come after it, so that the span
-	// covers the wait.
+	// Tracing is mounted at the routes, because a span is named after its route. Locks come after it, so
+	// that the span covers the wait.
 	traced := otelhttp.NewMiddleware("", otelhttp.WithTracerProvider(s.tracer), otelhttp.WithMeterProvider(s.meter))
 	s.routes(r.With(traced, identified))
 	return r
@@ -78,9 +78,9 @@ func (s *shop) create(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, books.ErrNoItem):
 		answer(w, http.StatusNotFound, map[string]any{"error": err.Error()})
 	case errors.Is(err, books.ErrFenced):
-		httpmw.WriteError(w, r, lockmw.ErrLost) // without our knowing
+		httpmw.WriteError(w, r, lockmw.ErrLost) // the lock was lost without a notification
 	case r.Context().Err() != nil:
-		// The client has gone, or the user's lock was lost: then the middleware answers.
+		// The client has disconnected, or the user's lock was lost; then the middleware answers.
 	default:
 		if _, ok := errors.AsType[*lockmw.Error](err); !ok {
 			slog.ErrorContext(r.Context(), "order failed", "error", err)
@@ -121,8 +121,8 @@ func (s *shop) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, items)
 }
 
-// identified says who the user is, if the route has one: in the request's span, and for the list of
-// the slowest waits.
+// identified adds the user of the route, if there is one, to the request's span and to the list of the
+// slowest waits.
 func identified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, err := userID(r); err == nil {
@@ -136,5 +136,5 @@ func identified(next http.Handler) http.Handler {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client has gone
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client has disconnected
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// A fleet is several servers, of which one can be replaced by a replica that lacks what came last.
+// A fleet is a group of servers. One of them can be replaced by a replica that lacks the last writes.
 type fleet struct {
 	redistest.Deployment
 
-	flags         []string // with which the example finds it
+	flags         []string // flags of the example for this fleet
 	master        func(key string) int
 	replica       func(master int) int
 	awaitPromoted func(key string, old int) int
@@ -52,8 +52,8 @@ func onSeveralServers(t *testing.T, test func(t *testing.T, f *fleet)) {
 	})
 }
 
-// cutOff has the replica miss what the master of a key's slot is told from now on. The returned function kills the
-// master, and returns when the replica is in its place.
+// cutOff stops the replication from the master of a key's slot. The returned function kills the master and waits until the
+// replica has replaced it.
 func (f *fleet) cutOff(t *testing.T, key string) (kill func()) {
 	t.Helper()
 	master := f.master(key)
@@ -78,8 +78,8 @@ func (f *fleet) cutOff(t *testing.T, key string) (kill func()) {
 	}
 }
 
-// A sale whose tasks and locks are lost with their master goes on, and breaks no promise.
-func TestASaleOutlivesAMasterAndWhatItHad(t *testing.T) {
+// A sale continues after a master is lost with tasks and locks, and breaks no promise.
+func TestASaleSurvivesTheLossOfAMasterWithItsData(t *testing.T) {
 	onSeveralServers(t, func(t *testing.T, f *fleet) {
 		args := slices.Concat(f.flags, []string{"-users", "1500", "-clicks", "3", "-stock", "200", "-rush", "15s", "-json"})
 		stderr := &progress{lines: make(chan string, 1000)}
@@ -93,7 +93,7 @@ func TestASaleOutlivesAMasterAndWhatItHad(t *testing.T) {
 		kill()
 		select {
 		case code := <-exit:
-			t.Fatalf("the sale was over before the master was replaced: exit status %d\n%s%s", code, &stdout, stderr)
+			t.Fatalf("the sale ended before the master was replaced: exit status %d\n%s%s", code, &stdout, stderr)
 		default:
 		}
 		if code := <-exit; code != exitOK {
@@ -128,7 +128,7 @@ func saleIn(t *testing.T, f *fleet) string {
 	return names[0]
 }
 
-// progress is a standard error of which a test reads how far the sale is.
+// progress is a standard error from which a test reads the progress of the sale.
 type progress struct {
 	usertest.Output
 	lines chan string
@@ -142,7 +142,7 @@ func (p *progress) Write(text []byte) (int, error) {
 	return p.Output.Write(text)
 }
 
-// await returns how many deliveries the sale with locks has made, when they are more than before.
+// await waits until the sale with locks has made more deliveries than before, and returns their number.
 func (p *progress) await(t *testing.T, exit chan int, before int) int {
 	t.Helper()
 	for {

@@ -17,39 +17,38 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// This file is all that a shop needs of lockmw: a route, a task, a function, and the SQL that checks
-// the fencing token. Nothing here knows whether the locks lock: a sale without them runs the same
-// code with a Locker that does nothing.
+// This file has everything that a shop needs from lockmw: a route, a task, a function, and the SQL that
+// checks the fencing token. A sale without locks runs the same code, with a Locker that does nothing.
 
-// routes locks the user: the second click of a double click is refused while the first is at work.
+// routes locks the user: the second click of a double click is refused while the first is running.
 func (s *shop) routes(r chi.Router) {
 	byUser := httpmw.By("user", userID)
 	r.With(httpmw.WithLock(s.locks, byUser)).Post("/users/{userID}/orders", s.create)
 	r.Get("/items", s.list)
 }
 
-// userID is the user as the lock's key knows them: /users/%34%32 is user 42 in both places.
+// userID is the user in the form of the lock's key: /users/%34%32 is user 42 in both places.
 var userID = httpmw.URLParam("userID")
 
-// tasks locks the item, by the key that requests lock, too.
+// tasks locks the item, with the same key as requests.
 func (s *shop) tasks(mux *asynq.ServeMux) {
 	byItem := asynqmw.By("item", asynqmw.Payload(func(f fulfilment) string { return f.Item }))
 	locked := asynqmw.WithLock(s.locks, byItem,
-		lockmw.WithWait(s.patience), // in the worker's slot; then back into the queue
+		lockmw.WithWait(s.patience), // in the worker; after that the task returns to the queue
 		lockmw.WithObserver(s.counts.Requeues()),
 		asynqmw.WithRequeueDelay(time.Second, 2*time.Second))
 	mux.Handle(typeFulfil, named(locked(asynq.HandlerFunc(s.fulfil))))
 }
 
-// buyer locks the item while an order is placed. A call waits for the orders before it, which may leave some in stock.
+// buyer locks the item while an order is placed. A call waits for earlier orders, because they may leave some stock.
 func (s *shop) buyer() func(context.Context, order) (int64, error) {
 	byItem := lockmw.By("item", func(o order) string { return o.Item })
 	return lockmw.WithLockValue(s.locks, byItem, s.place,
 		lockmw.WithWait(5*time.Second), lockmw.WithObserver(s.counts.Waits()))
 }
 
-// place runs under the item's lock, within the user's. A transaction cannot stand in for them: nobody keeps one open
-// while a bank thinks.
+// place runs under the item's lock, inside the user's lock. A transaction cannot replace them: it would stay open during
+// the call of the bank.
 func (s *shop) place(ctx context.Context, o order) (id int64, err error) {
 	user, userErr := lockmw.Held(ctx, lockmw.Key("user", o.User))
 	item, itemErr := lockmw.Held(ctx, lockmw.Key("item", o.Item))
@@ -84,7 +83,7 @@ func (s *shop) place(ctx context.Context, o order) (id int64, err error) {
 	return id, err
 }
 
-// fulfil runs under the item's lock, and ships an order once however often it is called.
+// fulfil runs under the item's lock. It ships an order once, however often it is called.
 func (s *shop) fulfil(ctx context.Context, t *asynq.Task) (err error) {
 	defer func() {
 		if err == nil {
@@ -114,9 +113,10 @@ func (s *shop) fulfil(ctx context.Context, t *asynq.Task) (err error) {
 	})
 }
 
-// All get the row, the token of the hold and the fence that was read with the data. No row changes if a later holder of
-// the lock has written, or if an earlier one has since the data was read: Redis may have lost its hold, and it may not
-// know yet. A hold may write again. One that failed open has token 0, and is refused if anybody has written since.
+// The arguments of each statement are the row, the token of the hold, and the fence that was read with the data. A row
+// does not change if a later holder has written, or if an earlier holder has written since the read: Redis may have lost
+// that earlier hold without a notification. The same hold may write again. A call that failed open has token 0 and is
+// refused if there was any other write since the read.
 const (
 	mayWrite = `(fence = ?3 AND (fence <= ?2 OR ?2 = 0) OR fence = ?2)`
 	raised   = `CASE WHEN ?2 > 0 THEN ?2 ELSE fence + 1 END`
@@ -129,7 +129,7 @@ const (
 
 type order struct {
 	User, Item string
-	seen       int64 // the user's fence, read when they had no order
+	seen       int64 // the user's fence, read with the check for an order
 }
 
 // A fulfilment is the payload of a task.

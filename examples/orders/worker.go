@@ -16,8 +16,8 @@ import (
 	"github.com/lockmw/go/examples/orders/internal/figures"
 )
 
-// announce hands an accepted order to the workers. The request's end does not stop it: the order
-// is stored, so it must be shipped. What does not reach Redis now, remind announces.
+// announce passes an accepted order to the workers. It continues after the end of the request: the order
+// is stored, so it must be shipped. If Redis is unavailable now, remind announces the order later.
 func (s *shop) announce(ctx context.Context, f fulfilment) {
 	ctx = context.WithoutCancel(ctx)
 	var wg sync.WaitGroup
@@ -41,8 +41,8 @@ func (s *shop) enqueue(ctx context.Context, f fulfilment, opts ...asynq.Option) 
 	return err
 }
 
-// remind announces orders that are not shipped after a while, until ctx ends: Redis was away, or has lost their tasks.
-// An order whose task is only late has two then, which fulfil does not mind.
+// remind announces orders again that are not shipped after some time, until ctx ends: Redis was unavailable or has lost
+// their tasks. If a task was only late, its order then has two, which is harmless.
 func (s *shop) remind(ctx context.Context) error {
 	for clock.Sleep(ctx, time.Second) == nil {
 		forgotten, err := s.books.Forgotten(ctx, 10)
@@ -50,11 +50,11 @@ func (s *shop) remind(ctx context.Context) error {
 			return err
 		}
 		for _, o := range forgotten {
-			// The ID keeps an order from having more and more tasks.
+			// The ID limits each order to one reminder in the queue.
 			err := s.enqueue(ctx, fulfilment{Order: o.ID, Item: o.Item}, asynq.TaskID(fmt.Sprintf("reminder-%d", o.ID)))
 			if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
-				slog.WarnContext(ctx, "no order is announced", "error", err)
-				break // it is tried again later
+				slog.WarnContext(ctx, "announcing an order failed", "error", err)
+				break // retried later
 			}
 		}
 	}
@@ -67,11 +67,10 @@ func (s *shop) workers(redis asynq.RedisConnOpt) (*asynq.Server, asynq.Handler) 
 		Concurrency:              20,
 		Queues:                   map[string]int{s.name: 1},
 		TaskCheckInterval:        100 * time.Millisecond,
-		DelayedTaskCheckInterval: 500 * time.Millisecond, // tasks that found their item locked come back by this
+		DelayedTaskCheckInterval: 500 * time.Millisecond, // tasks whose item was locked return at this interval
 		ShutdownTimeout:          5 * time.Second,
 		LogLevel:                 asynq.ErrorLevel,
-		// After a failure, such as a Redis that was too slow to say who has the lock. asynq's default
-		// begins with 15 s or more.
+		// After a failure, such as a slow answer of Redis. asynq's default starts at 15 s or more.
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Second },
 	}))
 	mux := asynq.NewServeMux()
@@ -80,11 +79,11 @@ func (s *shop) workers(redis asynq.RedisConnOpt) (*asynq.Server, asynq.Handler) 
 	return server, mux
 }
 
-// named says who a task is, for the list of the slowest waits.
+// named names a task for the list of the slowest waits.
 func named(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		var f fulfilment
-		_ = json.Unmarshal(t.Payload(), &f) // fulfil reports it
+		_ = json.Unmarshal(t.Payload(), &f) // fulfil reports errors
 		return next.ProcessTask(figures.WithActor(ctx, fmt.Sprintf("order %d shipping", f.Order)), t)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -13,15 +14,68 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/lockmw/go/examples/recipes/cronlock"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
 func nightly(ctx context.Context, locks lockmw.Locker, makeReport func(context.Context) error, logTick func(time.Time, bool, error)) error {
-	schedule, err := cron.ParseStandard("CRON_TZ=Europe/Berlin 30 4 * * *")
+	schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
 	if err != nil {
 		return err
 	}
 	return cronlock.Run(ctx, locks, "report:nightly", schedule, makeReport, logTick)
+}
+
+func logTick(at time.Time, ran bool, err error) {
+	switch {
+	case err != nil:
+		slog.Error("nightly report", "at", at, "ran_here", ran, "error", err)
+	case ran:
+		slog.Info("nightly report", "at", at)
+	}
+}
+
+// untilSignal lets a job that runs come to its end when ctx ends.
+func untilSignal(ctx context.Context, locks *lockmw.Client, schedule cron.Schedule, makeReport func(context.Context) error,
+	logTick func(time.Time, bool, error),
+) error {
+	jobs, stop := context.WithCancel(context.WithoutCancel(ctx)) // does not end with ctx
+	var loop sync.WaitGroup
+	loop.Go(func() { _ = cronlock.Run(jobs, locks, "report:nightly", schedule, makeReport, logTick) })
+
+	<-ctx.Done() // SIGTERM
+	end, cancel := context.WithTimeout(jobs, 10*time.Minute)
+	defer cancel()
+	err := locks.Shutdown(end) // starts no more jobs, and waits for the one that runs here
+	stop()
+	loop.Wait()
+	return err
+}
+
+func TestAJobThatRunsComesToItsEndAfterTheSignal(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, signal := context.WithCancel(t.Context())
+		var ran []bool
+		err = untilSignal(ctx, usertest.Client(t, s), schedule, func(ctx context.Context) error {
+			signal()
+			time.Sleep(5 * time.Minute)
+			return ctx.Err()
+		}, func(at time.Time, here bool, err error) {
+			logTick(at, here, err)
+			if err != nil {
+				t.Error(at, err)
+			}
+			ran = append(ran, here)
+		})
+		if err != nil || !slices.Equal(ran, []bool{true}) {
+			t.Errorf("Shutdown: %v; ran: %v, want once, here", err, ran)
+		}
+	})
 }
 
 func Example_cron() {
@@ -34,7 +88,7 @@ func Example_cron() {
 	// Output: context deadline exceeded
 }
 
-// replicas runs some replicas of a job for a while, and returns when the job ran, and how often it was found done.
+// replicas runs some replicas of a job for a while. It returns the times of the runs, and how often a replica found the job done.
 func replicas(t *testing.T, expression string, length, takes time.Duration) (ran []time.Time, done int) {
 	schedule, err := cron.ParseStandard(expression)
 	if err != nil {
@@ -72,7 +126,7 @@ func replicas(t *testing.T, expression string, length, takes time.Duration) (ran
 }
 
 func TestACronJobRunsAtEachTimeInOneReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // from midnight UTC of 2000-01-01 on
+	synctest.Test(t, func(t *testing.T) { // starts at midnight UTC of 2000-01-01
 		ran, done := replicas(t, "CRON_TZ=Europe/Berlin 30 3 * * *", 72*time.Hour, time.Second)
 		want := []time.Time{
 			time.Date(2000, 1, 1, 2, 30, 0, 0, time.UTC), time.Date(2000, 1, 2, 2, 30, 0, 0, time.UTC), time.Date(2000, 1, 3, 2, 30, 0, 0, time.UTC),
@@ -91,7 +145,7 @@ func TestACronJobOfEachMinuteRunsEachMinute(t *testing.T) {
 	})
 }
 
-// A replica that waits for a tick any longer might miss the next one.
+// A replica that waits longer for a tick could miss the next one.
 func TestAReplicaGivesUpATickHalfwayToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		schedule, err := cron.ParseStandard("* * * * *")

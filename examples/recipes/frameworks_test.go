@@ -1,4 +1,4 @@
-// Package recipes_test tries what stands in docs/recipes.md and docs/scheduled.md.
+// Package recipes_test tests the recipes of docs/recipes.md and docs/scheduled.md.
 package recipes_test
 
 import (
@@ -23,19 +23,19 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// errNoStock is an error of a handler, which its framework answers.
+// errNoStock is an error of a handler that its framework answers.
 var errNoStock = errors.New("no stock")
 
 // A shop is a service with one locked route, POST /users/:userID/orders. The framework's own middleware is around
 // the lock.
 type shop struct {
 	lock  func(http.Handler) http.Handler
-	place func(ctx context.Context) error // nil: at once
-	raw   http.HandlerFunc                // handles GET /users/:userID/raw, under the lock, as net/http would
+	place func(ctx context.Context) error // nil: returns immediately
+	raw   http.HandlerFunc                // handles GET /users/:userID/raw under the lock, as in net/http
 
 	mu       sync.Mutex
-	statuses []int // that the middleware outside of the lock saw
-	ended    int   // requests whose context had ended for that middleware
+	statuses []int // statuses in the middleware outside the lock
+	ended    int   // requests whose context had ended in that middleware
 }
 
 func (s *shop) note(ctx context.Context, status int) {
@@ -49,7 +49,7 @@ func (s *shop) note(ctx context.Context, status int) {
 
 type callerKey struct{}
 
-// caller is what authentication has put into the request's context.
+// caller is the user that authentication puts into the request's context.
 func caller(ctx context.Context) (string, bool) {
 	id, ok := ctx.Value(callerKey{}).(string)
 	return id, ok
@@ -148,7 +148,7 @@ func order(h http.Handler, user string) *httptest.ResponseRecorder {
 	return rec
 }
 
-// problemOf is the type of the one problem that a response is; "" if it is something else.
+// problemOf returns the problem type of a response; "" if the response is not exactly one problem.
 func problemOf(t *testing.T, rec *httptest.ResponseRecorder) string {
 	t.Helper()
 	var p struct{ Type string }
@@ -221,8 +221,8 @@ func TestAnErrorHandlerMayAnswerLocked(t *testing.T) {
 	})
 }
 
-// gin's handlers write their own errors, so that these are left alone. echo writes what they return when the lock
-// is over.
+// gin's handlers write their own errors, which stay unchanged. echo writes the returned error after the release of the
+// lock.
 func TestALostLockEndsTheContextAndNoSuccessIsSent(t *testing.T) {
 	t.Parallel()
 	for name, returned := range map[string]func(context.Context) error{

@@ -16,12 +16,12 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A crew is some schedulers with one job each, which all have the same name.
+// A crew is a group of schedulers, each with a job of the same name.
 type crew struct {
 	runs, refused, working, together atomic.Int32
 }
 
-// start starts a scheduler whose job runs every minute, for the first time after the delay, and takes that long.
+// start starts a scheduler whose job runs every minute, first after the delay, and takes this long.
 func (c *crew) start(t *testing.T, locker gocron.Locker, delay, takes time.Duration) (stop func()) {
 	t.Helper()
 	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
@@ -80,7 +80,7 @@ func TestOneSchedulerRunsAJobAtATime(t *testing.T) {
 	})
 }
 
-// Clocks that differ by more than a job takes let it run once for each scheduler. A minimum hold helps against that.
+// If clocks differ by more than the job takes, each scheduler runs it. A minimum hold prevents that.
 func TestAShortJobOfSchedulersWhoseClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -114,7 +114,7 @@ func TestAJobMayTakeLongerThanItsLease(t *testing.T) {
 			}
 			defer func() {
 				_ = locks.Close()
-				time.Sleep(2 * time.Second) // of the bubble's time: go-redis looks once a second whether it was closed
+				time.Sleep(2 * time.Second) // bubble time: go-redis checks once a second whether it was closed
 			}()
 			defer c.start(t, gocronlock.New(locks), time.Duration(i)*30*time.Second, 150*time.Second)()
 		}
@@ -124,7 +124,7 @@ func TestAJobMayTakeLongerThanItsLease(t *testing.T) {
 	})
 }
 
-// gocron's context of a job is not the lock's: a loss is seen by Unlock, whose error gocron drops.
+// gocron's context of a job is not the lock's context. Only Unlock reports a loss, and gocron drops its error.
 func TestAJobIsNotToldOfALoss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestAJobIsNotToldOfALoss(t *testing.T) {
 	})
 }
 
-// A job that has to know of a loss, or needs the fencing token, takes the lock itself.
+// A job that must notice a loss, or needs the fencing token, takes the lock itself.
 func TestAJobThatTakesTheLockItselfIsToldOfALoss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestTheSchedulerThatLeadsRunsAllJobs(t *testing.T) {
 		if err := second.IsLeader(t.Context()); !errors.Is(err, lockmw.ErrNotHeld) {
 			t.Errorf("the second one: %v, want ErrNotHeld", err)
 		}
-		stopFirst() // the other leads from now on
+		stopFirst() // now the other one leads
 		time.Sleep(2 * time.Minute)
 		if runs[0].Load() != 2 || runs[1].Load() != 2 {
 			t.Errorf("%d and %d runs, want 2 and 2", runs[0].Load(), runs[1].Load())
@@ -237,7 +237,7 @@ func TestASchedulerThatLostItsLockIsNoLeader(t *testing.T) {
 	})
 }
 
-// gocron.WithContext may give all runs of a job a context that has the lock.
+// gocron.WithContext may give all runs of a job a context with a hold of the lock.
 func TestRunsOfAJobDoNotShareAHoldOfTheirContext(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()

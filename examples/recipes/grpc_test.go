@@ -21,7 +21,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// checks is a service whose calls are handled by a function.
+// checks is a service whose calls a function handles.
 type checks struct {
 	grpc_health_v1.UnimplementedHealthServer
 	handle func(context.Context) error
@@ -35,12 +35,12 @@ func (c checks) List(ctx context.Context, _ *grpc_health_v1.HealthListRequest) (
 	return new(grpc_health_v1.HealthListResponse), c.handle(ctx)
 }
 
-// byService is the key of a call of Check. List has none.
+// byService is the key function of Check. List has none.
 var byService = grpclock.Keys{
 	grpc_health_v1.Health_Check_FullMethodName: grpclock.For(lockmw.By("service", (*grpc_health_v1.HealthCheckRequest).GetService)),
 }
 
-// serveGRPC starts a server with the interceptor and returns a client of it.
+// serveGRPC starts a server with the interceptor and returns its client.
 func serveGRPC(t *testing.T, locks grpc.UnaryServerInterceptor, handle func(context.Context) error) grpc_health_v1.HealthClient {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)

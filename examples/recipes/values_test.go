@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// What a key is made of comes from the request. c.Set is invisible there.
+// A key function sees the request only; values of c.Set are not visible there.
 func TestAKeyIsMadeOfTheRequestAndItsContext(t *testing.T) {
 	t.Parallel()
 	eachFramework(t, func(t *testing.T, serving func(*shop) http.Handler) {
@@ -44,7 +44,7 @@ func TestAKeyIsMadeOfTheRequestAndItsContext(t *testing.T) {
 	})
 }
 
-// A parameter is spelled as the framework's handlers see it.
+// A key has a parameter in the same form as the framework's handlers.
 func TestOneUserInTwoSpellings(t *testing.T) {
 	t.Parallel()
 	unescaping := echo.NewWithConfig(echo.Config{Router: echo.NewRouter(echo.RouterConfig{UnescapePathParamValues: true})})
@@ -70,7 +70,7 @@ func TestOneUserInTwoSpellings(t *testing.T) {
 	}
 }
 
-// gin notes a status and sends it with the body: for the lock the answer has begun.
+// gin sends a status only with the body, but for the lock the answer has begun with the status.
 func TestAStatusOfGinBeginsTheAnswer(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
@@ -84,7 +84,7 @@ func TestAStatusOfGinBeginsTheAnswer(t *testing.T) {
 	}
 }
 
-// gin.Context is a context without the lock, unless the engine falls back to the request's.
+// gin.Context does not carry the lock, unless the engine falls back to the request's context.
 func TestTheContextOfGinAsAContext(t *testing.T) {
 	t.Parallel()
 	for _, fallback := range []bool{false, true} {

@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// rawRequest sends a request to a server of the handler and returns the response's status and reader.
+// rawRequest sends a request to a server with the handler and returns the response's status and reader.
 func rawRequest(t *testing.T, h http.Handler, path string) (int, *bufio.Reader) {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -71,7 +71,7 @@ func TestAStreamArrivesWhileTheLockIsHeldAndGoesOnAfterALoss(t *testing.T) {
 	})
 }
 
-// Every way to begin a response is refused when the lock is lost, and the client gets the 500.
+// After the loss of the lock, every attempt to begin a response fails, and the client gets status 500.
 func TestNoResponseBeginsAfterALoss(t *testing.T) {
 	t.Parallel()
 	begin := map[string]func(http.ResponseWriter) error{
@@ -118,7 +118,7 @@ func TestNoResponseBeginsAfterALoss(t *testing.T) {
 	}
 }
 
-// A client that sends no body does not keep the lock for longer than the handler has it.
+// A client that does not send its body does not extend the hold beyond the handler.
 func TestASlowClientDoesNotKeepTheLock(t *testing.T) {
 	t.Parallel()
 	eachFramework(t, func(t *testing.T, serving func(*shop) http.Handler) {
@@ -174,7 +174,7 @@ func TestAConnectionIsTakenOverUnderTheLock(t *testing.T) {
 	})
 }
 
-// gin's own ways to stream go through the lock's writer, too.
+// gin's own streaming functions also use the lock's writer.
 func TestGinStreamsEvents(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()

@@ -1,10 +1,10 @@
-// Redlock shows a lock over five nodes that goes on while two of them are killed, and of which nothing is granted twice when
-// a third one is.
+// Redlock shows a lock over five Redis servers. It works while two of them are down. With three down, no call gets the lock, and
+// the lock is still never granted twice.
 //
 //	go run ./examples/redlock
 //	go run ./examples/redlock -nodes a:6379,b:6379,c:6379
 //
-// Without -nodes it starts five embedded servers, and kills them by itself. With -nodes it uses those, and kills none: stop
+// Without -nodes it starts five embedded servers and kills three of them. With -nodes it uses your servers and kills none: stop
 // some of them yourself.
 package main
 
@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -31,10 +32,14 @@ import (
 )
 
 func main() {
-	nodes := flag.String("nodes", "", "addresses of independent Redis servers; empty: five embedded ones")
-	phase := flag.Duration("phase", 2*time.Second, "how long each phase lasts")
+	nodes := flag.String("nodes", "", "use the independent Redis servers at these `addresses`, separated by commas, instead of five embedded ones")
+	phase := flag.Duration("phase", 2*time.Second, "duration of each phase")
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
 	flag.Parse()
-	redis.SetLogger(&logging.VoidLogger{}) // that servers are gone is what this shows
+	redis.SetLogger(&logging.VoidLogger{}) // killed servers are the point of this example
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Stdout, *nodes, *phase)
 	stop()
@@ -44,11 +49,15 @@ func main() {
 	}
 }
 
-// run has two processes take one lock all the time, while nodes die.
+const usage = `Redlock sells one item under a lock over five Redis servers, and kills three of them one by one.
+
+`
+
+// run lets two processes take one lock in a loop while nodes die.
 func run(ctx context.Context, out io.Writer, nodes string, phase time.Duration) error {
 	addrs := strings.Split(nodes, ",")
 	var servers []*miniredis.Miniredis
-	var ends []func() // to be called at the end, the last first
+	var ends []func() // called at the end, the last one first
 	defer func() {
 		for _, end := range slices.Backward(ends) {
 			end()
@@ -72,7 +81,7 @@ func run(ctx context.Context, out io.Writer, nodes string, phase time.Duration) 
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer cancel()
-	for range 2 { // each with Clients of its own, as two processes have
+	for range 2 { // each with its own Clients, like two processes
 		locks, closeAll, err := connect(addrs)
 		if err != nil {
 			return err
@@ -84,13 +93,13 @@ func run(ctx context.Context, out io.Writer, nodes string, phase time.Duration) 
 	}
 	phases := []struct {
 		name string
-		kill int // index of the server that dies when it begins; -1: none
+		kill int // index of the server to kill at the start; -1: none
 	}{{"all nodes", -1}, {"one is killed", 0}, {"two are killed", 1}, {"three are killed", 2}}
 	for _, p := range phases {
 		if p.kill >= 0 && p.kill < len(servers) {
 			servers[p.kill].Close()
 		} else if p.kill >= 0 {
-			continue // real servers: they are yours
+			continue // real servers are not killed
 		}
 		before, failed := shared.sold.Load(), shared.unavailable.Load()
 		select {
@@ -101,14 +110,14 @@ func run(ctx context.Context, out io.Writer, nodes string, phase time.Duration) 
 	}
 	cancel()
 	workers.Wait()
-	fmt.Fprintf(out, "at the same time: %d times, tokens that went back: %d\n", shared.overlaps.Load(), shared.wentBack.Load())
+	fmt.Fprintf(out, "sold at the same time: %d; tokens that decreased: %d\n", shared.overlaps.Load(), shared.wentBack.Load())
 	if shared.overlaps.Load() > 0 || shared.wentBack.Load() > 0 {
 		return errors.New("the lock was granted twice")
 	}
 	return nil
 }
 
-// connect makes a Locker with Clients of its own.
+// connect returns a Locker with its own Clients.
 func connect(addrs []string) (*redlock.Locker, func(), error) {
 	var nodes []*lockmw.Client
 	var clients []*redis.Client
@@ -120,7 +129,8 @@ func connect(addrs []string) (*redlock.Locker, func(), error) {
 	}
 	for _, addr := range addrs {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})
-		c, err := lockmw.New(rdb, lockmw.WithLease(time.Second))
+		c, err := lockmw.New(rdb, lockmw.WithLease(time.Second),
+			lockmw.WithLogger(slog.New(slog.DiscardHandler))) // calls return their errors
 		if err != nil {
 			_ = rdb.Close()
 			closeNodes()
@@ -132,12 +142,12 @@ func connect(addrs []string) (*redlock.Locker, func(), error) {
 	return locks, func() { _ = locks.Close(); closeNodes() }, nil
 }
 
-// A shop sells one item at a time, and notices if two do so at once.
+// A shop sells one item at a time and counts overlapping sales.
 type shop struct {
 	selling, sold, unavailable, overlaps, wentBack atomic.Int64
 
 	mu   sync.Mutex
-	last int64 // token
+	last int64 // largest token so far
 }
 
 // work sells until ctx ends.
@@ -149,7 +159,7 @@ func (s *shop) work(ctx context.Context, locks lockmw.Locker) {
 			s.unavailable.Add(1)
 			continue
 		case err != nil:
-			continue // busy for long, or it is over
+			continue // busy, or the run has ended
 		}
 		if s.selling.Add(1) > 1 && held.Err() == nil {
 			s.overlaps.Add(1)

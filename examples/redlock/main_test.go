@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestNothingStopsUntilAMajorityIsGone(t *testing.T) {
+func TestSalesContinueUntilAMajorityIsDown(t *testing.T) {
 	var out strings.Builder
 	if err := run(t.Context(), &out, "", 2*time.Second); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())

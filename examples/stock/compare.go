@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// compare runs all ways, one after the other, and reports whether one broke a promise that it should keep.
+// compare runs all ways in turn. It reports whether a way broke a promise that it should keep.
 func compare(ctx context.Context, cfg settings.Settings, stdout, stderr io.Writer) (broken bool, err error) {
 	picture, err := newPicture(cfg.SVG)
 	if err != nil {
@@ -58,7 +58,7 @@ func compare(ctx context.Context, cfg settings.Settings, stdout, stderr io.Write
 	return r.Broken(), r.Write(stdout, cfg.JSON)
 }
 
-// try sends the crowd to one way, and plays its scripts.
+// try runs one way under load, and then its fault scripts.
 func (w *world) try(ctx context.Context, n int, way ways.Way, say func(string)) (report.Row, error) {
 	row := report.Row{Name: way.Name, Does: way.Does, Kept: way.Kept}
 	if way.Memcached && w.memcached == nil {
@@ -80,7 +80,7 @@ func (w *world) try(ctx context.Context, n int, way ways.Way, say func(string)) 
 	return row, nil
 }
 
-// play plays one script.
+// play plays one fault script.
 func (w *world) play(ctx context.Context, part string, way ways.Way, script faults.Script) (scene report.Scene, err error) {
 	scene.Name = script.Name
 	place := w.at(part)
@@ -107,7 +107,7 @@ const (
 	loadPatience = 30 * time.Second
 )
 
-// load lets the crowd buy, and looks into the books.
+// load lets the crowd buy and audits the books.
 func (w *world) load(ctx context.Context, part string, way ways.Way, row *report.Row) (err error) {
 	place := w.at(part)
 	place.Lease = loadLease

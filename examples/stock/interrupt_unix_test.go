@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A Ctrl-C reaches the program and its shops, all of which are in one group of processes.
+// Ctrl-C reaches the program and its shops, because they are in one process group.
 func TestCtrlCEndsAllProcesses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func TestCtrlCEndsAllProcesses(t *testing.T) {
 	}
 	failed, ok := errors.AsType[*exec.ExitError](cmd.Wait())
 	if !ok || failed.ExitCode() != exitInterrupted || last != "stock: interrupted" {
-		t.Errorf("it ended with %v, and its last line is %q", failed, last)
+		t.Errorf("the program ended with %v, and its last line is %q", failed, last)
 	}
 	if err := syscall.Kill(group, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("a process is left: %v", err)

@@ -1,14 +1,13 @@
-// Stock sells the last items of a shop in many ways: with no guard, with a mutex, with conditions and locks in SQL, with
-// the locks that people write with Redis, with scripts and queues, and with lockmw. A crowd clicks "buy" several times
-// each, over HTTP and in two processes, and a table says what was oversold or ordered twice, and how fast it went. Then a
-// script makes happen what can go wrong with each way.
+// Stock sells the last items of a shop in twenty ways: without a guard, with a mutex, with conditions and locks in SQL, with
+// hand-written Redis locks, with scripts and queues, and with lockmw. Users click "buy" several times each, over HTTP, at two
+// shop processes. A table shows oversold items, duplicate orders and speed. Then scripts reproduce the faults of each way.
 //
 //	go run ./examples/stock
 //	go run ./examples/stock -ways setnx,setnx-expiry
 //	go run ./examples/stock -redis localhost:6379 -db postgres://user:password@localhost/shop
 //	go run ./examples/stock -json -svg stock.svg
 //
-// Read internal/ways first, which has a file for each family of ways, and internal/faults for what goes wrong with them.
+// Read internal/ways first, which has a file for each family of ways, and then internal/faults with their faults.
 package main
 
 import (
@@ -31,14 +30,14 @@ import (
 const (
 	exitOK          = 0
 	exitBroken      = 1 // a way broke a promise that it should keep
-	exitUsage       = 2 // it could not even start
+	exitUsage       = 2 // it could not start
 	exitInterrupted = 130
 )
 
 func main() {
-	process.ChildMain(shop.Live) // in a shop's process it does not return
+	process.ChildMain(shop.Live) // does not return in a shop's process
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the first
+	context.AfterFunc(ctx, stop) // a second Ctrl-C kills the program
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -65,5 +64,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// oneLine is what an error says, on one line.
+// oneLine returns the text of an error on one line.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -22,7 +22,7 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// TestMain checks that the runs leave no goroutines behind, and none of their temporary folders.
+// TestMain checks that no goroutines and no temporary folders remain.
 func TestMain(m *testing.M) {
 	process.ChildMain(shop.Live)
 	if os.Getenv("STOCK_TEST_MAIN") == "1" {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	// go-redis goes on dialling a server that is away for a second after its client was closed.
+	// After Close, go-redis keeps dialling an unreachable server for a second.
 	dialler := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 	goleak.VerifyTestMain(m, dialler, goleak.Cleanup(func(code int) {
 		left, err := os.ReadDir(dir)
@@ -52,12 +52,12 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-const nobody = "127.0.0.1:1" // where nothing listens
+const nobody = "127.0.0.1:1" // nothing listens at this address
 
-// small is a crowd that an embedded Redis copes with on a busy machine under the race detector.
+// small is a crowd small enough for an embedded Redis on a busy machine under the race detector.
 var small = []string{"-users", "16", "-stock", "4", "-json"}
 
-// runWays runs the example and returns what its last line says.
+// runWays runs the example and returns the report of its last line.
 func runWays(t *testing.T, args ...string) report.Report {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -72,7 +72,7 @@ func runWays(t *testing.T, args ...string) report.Report {
 	return r
 }
 
-// checkWays checks that the ways did what their rows of the table say, each flaw included.
+// checkWays checks that each way behaved as expected, including its faults.
 func checkWays(t *testing.T, r report.Report) {
 	t.Helper()
 	all := ways.All()
@@ -86,7 +86,7 @@ func checkWays(t *testing.T, r report.Report) {
 		checkWay(t, all[i], row)
 	}
 	if none := r.Ways[0]; none.Oversold == 0 || none.Duplicates == 0 {
-		t.Errorf("without a guard %d were oversold and %d ordered twice: the crowd would not notice broken locks",
+		t.Errorf("without a guard %d were oversold and %d ordered twice: the crowd would not detect broken locks",
 			none.Oversold, none.Duplicates)
 	}
 }
@@ -110,7 +110,7 @@ func checkWay(t *testing.T, way ways.Way, row report.Row) {
 	}
 }
 
-func TestEveryWayDoesWhatItsRowSays(t *testing.T) {
+func TestEveryWayBehavesAsExpected(t *testing.T) {
 	checkWays(t, runWays(t))
 }
 
@@ -126,7 +126,7 @@ func TestEveryWayOnMariaDB(t *testing.T) {
 	onServer(t, dbtest.MariaDB(t))
 }
 
-// onServer runs all ways on a database, and on a real Redis, and leaves both as they were.
+// onServer runs all ways on a database and a real Redis, and checks that nothing remains there.
 func onServer(t *testing.T, db *dbtest.Server) {
 	rdb := redistest.Redis(t)
 	r := runWays(t, "-db", db.URL("shop"), "-redis", rdb.Addr())
@@ -138,8 +138,8 @@ func onServer(t *testing.T, db *dbtest.Server) {
 	if code := run(t.Context(), []string{"-db", db.URL("guest")}, &stdout, &stderr); code != exitUsage {
 		t.Errorf("a user who may only look: exit status %d, want %d", code, exitUsage)
 	}
-	if said := stderr.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "may not do what is needed") {
-		t.Errorf("a user who may only look is told %q, want one line about it", said)
+	if said := stderr.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "lacks a right") {
+		t.Errorf("for a user without rights it prints %q, want one line", said)
 	}
 	if n := db.Tables(t); n != 0 {
 		t.Errorf("%d tables are left", n)
@@ -149,7 +149,7 @@ func onServer(t *testing.T, db *dbtest.Server) {
 	}
 }
 
-func TestABrokenPromiseIsNoticed(t *testing.T) {
+func TestABrokenPromiseIsDetected(t *testing.T) {
 	cfg, err := settings.Parse([]string{"-users", "16", "-stock", "4", "-payment", "5ms", "-ways", "none"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestABrokenPromiseIsNoticed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said := strings.Contains(stdout.String(), "Not as it should be: none."); broken != kept || said != kept {
+		if said := strings.Contains(stdout.String(), "Promises broken by: none."); broken != kept || said != kept {
 			t.Errorf("should it keep its promises? %t; broken: %t\n%s", kept, broken, &stdout)
 		}
 	}
@@ -174,11 +174,11 @@ func TestWithoutMemcached(t *testing.T) {
 		t.Errorf("exit status %d, want %d: %s", code, exitOK, &stderr)
 	}
 	if !strings.Contains(stdout.String(), "skipped: memcached is not installed") {
-		t.Errorf("it is not said why it is skipped:\n%s", &stdout)
+		t.Errorf("the reason for skipping is missing:\n%s", &stdout)
 	}
 }
 
-// An interrupter is a standard error that interrupts the program with its first word.
+// An interrupter is a standard error that interrupts the program at its first write.
 type interrupter struct {
 	bytes.Buffer
 	interrupt context.CancelFunc

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// A market is the shops that sell in one way, and what they sell.
+// A market has the shops that sell in one way, and their items.
 type market struct {
 	settings.Settings
 
@@ -69,7 +69,7 @@ func (m *market) close() error {
 	return errors.Join(err, m.env.Close())
 }
 
-// disturb disturbs the way again and again, if that is what it is about, until the returned function is called.
+// disturb calls the way's Disturb repeatedly, if it has one, until stop is called.
 func (m *market) disturb(ctx context.Context, t *crowd.Tally) (stop func() error) {
 	if m.way.Disturb == nil {
 		return func() error { return nil }
@@ -86,7 +86,7 @@ func (m *market) disturb(ctx context.Context, t *crowd.Tally) (stop func() error
 	}
 }
 
-// keepDisturbing counts orders, not seconds: the slowest machine is disturbed as often as others.
+// keepDisturbing counts orders, not seconds, so that slow machines have as many disturbances.
 func (m *market) keepDisturbing(ctx context.Context, t *crowd.Tally) error {
 	const every = 5
 	next := int64(every)
@@ -104,7 +104,7 @@ func (m *market) keepDisturbing(ctx context.Context, t *crowd.Tally) error {
 	}
 }
 
-// settle waits until all that was sold is in the books, or no more comes.
+// settle waits until all sold items are in the books, or the books stop growing.
 func (m *market) settle(ctx context.Context) error {
 	if m.way.Left == nil {
 		return nil
@@ -119,7 +119,7 @@ func (m *market) settle(ctx context.Context) error {
 		case missing != last:
 			last, since = missing, time.Now()
 		case time.Since(since) > 10*time.Second:
-			return nil // the audit finds them
+			return nil // the audit reports them
 		}
 		if err := clock.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (m *market) settle(ctx context.Context) error {
 	}
 }
 
-// missing returns how many orders the way has counted that are not in the books.
+// missing returns the number of orders that the way has counted and that are not in the books.
 func (m *market) missing(ctx context.Context) (n int, err error) {
 	for _, item := range m.items {
 		left, err := m.way.Left(ctx, m.env, item)
@@ -143,9 +143,9 @@ func (m *market) missing(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// audit fills in what the books say.
+// audit adds the figures of the books to the row.
 func (m *market) audit(ctx context.Context, row *report.Row) error {
-	want := make([]map[string]bool, len(m.items)) // who wants what
+	want := make([]map[string]bool, len(m.items)) // users by wanted item
 	for _, c := range m.Plan.List(len(m.shops)) {
 		if want[c.Item] == nil {
 			want[c.Item] = make(map[string]bool)
@@ -160,7 +160,7 @@ func (m *market) audit(ctx context.Context, row *report.Row) error {
 		row.Sold += a.Sold
 		row.Oversold += a.Oversold
 		row.Duplicates += a.Duplicates
-		if m.way.Disturb == nil { // else somebody may have been told to come again, and has not
+		if m.way.Disturb == nil { // otherwise a call may have been told to retry and has not
 			row.Unsold += max(0, min(m.Stock, len(want[i]))-a.Sold)
 		}
 	}

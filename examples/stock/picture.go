@@ -9,10 +9,10 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/report"
 )
 
-// A picture is a file that appears when it is whole. Whether it can be written is known before the first way is run.
+// A picture is a file that appears only once it is complete. Creating it early detects errors before the first way runs.
 type picture struct {
 	path string
-	file *os.File // nil if none is wanted, or it is done with
+	file *os.File // nil without -svg, and after save
 }
 
 func newPicture(path string) (*picture, error) {
@@ -45,10 +45,10 @@ func (p *picture) save(r *report.Report) error {
 	return nil
 }
 
-// discard removes what was not saved.
+// discard removes an unsaved file.
 func (p *picture) discard() {
 	if p.file != nil {
-		_ = p.file.Close() // it may be closed
+		_ = p.file.Close() // may be closed already
 		_ = os.Remove(p.file.Name())
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-func TestWhatCannotStart(t *testing.T) {
+func TestInvalidSettingsAreReportedInOneLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -29,12 +29,12 @@ func TestWhatCannotStart(t *testing.T) {
 		{"-at-once 0", "-at-once is 0"},
 		{"-payment -1s", "-payment is -1s"},
 		{"-seed x", "x"},
-		{"-ways nonsense", `there is no way "nonsense"`},
-		{"-ways none,", `there is no way ""`},
+		{"-ways nonsense", `unknown way "nonsense"`},
+		{"-ways none,", `unknown way ""`},
 		{"now", `"now"`},
 		{"-redis localhost", `-redis is "localhost"`},
-		{"-db oracle://localhost/shop", `there is no database "oracle"`},
-		{"-db shop", `there is no database "shop"`},
+		{"-db oracle://localhost/shop", `unknown database "oracle"`},
+		{"-db shop", `unknown database "shop"`},
 		{"-db mysql://localhost", "mysql://user:password@host:port/database"},
 		{"-db mysql://u:secret@localhost:x/shop", "invalid port"},
 		{"-db mysql://localhost/shop?parseTime=1", `"parseTime"`},
@@ -79,7 +79,7 @@ func TestUsageNamesAllWays(t *testing.T) {
 	}
 }
 
-func TestThePictureHasWhatWasRun(t *testing.T) {
+func TestThePictureShowsTheWaysThatWereRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stock.svg")
 	runWays(t, "-ways", "none,sql-condition", "-svg", path)
 	f, err := os.Open(path)
@@ -104,10 +104,10 @@ func TestThePictureHasWhatWasRun(t *testing.T) {
 	said := strings.Join(words, "\n")
 	for _, want := range []string{"none", "sql-condition", "oversold", "16 people, 3 clicks each, 4 in stock; SQLite, embedded Redis"} {
 		if !strings.Contains(said, want) {
-			t.Errorf("the picture does not say %q:\n%s", want, said)
+			t.Errorf("the picture lacks %q:\n%s", want, said)
 		}
 	}
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
-		t.Errorf("beside the picture there are %v, %v", left, err)
+		t.Errorf("files next to the picture: %v, %v", left, err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// A world is what all ways share.
+// A world has the resources that all ways share.
 type world struct {
 	settings.Settings
 
@@ -31,7 +31,7 @@ type world struct {
 	closers   []func() error
 }
 
-// open opens what the ways need.
+// open opens the resources of the ways.
 func open(ctx context.Context, cfg settings.Settings) (_ *world, err error) {
 	w := &world{Settings: cfg, name: "stock-" + strings.ToLower(rand.Text()[:10])}
 	defer func() {
@@ -69,7 +69,7 @@ func (w *world) openRedis(ctx context.Context) error {
 	w.onClose(server.Close)
 	one, ok := server.Client.(*redis.Client)
 	if !ok {
-		return fmt.Errorf("the Redis at %s is a Cluster, and this needs a single server", w.Redis)
+		return fmt.Errorf("the Redis at %s is a Cluster, but this example needs a single server", w.Redis)
 	}
 	w.place.Redis = one.Options().Addr
 	return nil
@@ -100,7 +100,7 @@ func (w *world) openBooks(ctx context.Context) error {
 	return nil
 }
 
-// openMemcached starts one if a way needs it and it is installed.
+// openMemcached starts a Memcached if a way needs it and it is installed.
 func (w *world) openMemcached(ctx context.Context) error {
 	for _, way := range w.Ways {
 		if !way.Memcached || w.memcached != nil {
@@ -121,7 +121,7 @@ func (w *world) openMemcached(ctx context.Context) error {
 
 func (w *world) onClose(f func() error) { w.closers = append(w.closers, f) }
 
-// close ends what open began, in the opposite order.
+// close undoes open, in reverse order.
 func (w *world) close() error {
 	var err error
 	for len(w.closers) > 0 {
@@ -132,7 +132,7 @@ func (w *world) close() error {
 	return err
 }
 
-// at returns where a part of the run has its keys.
+// at returns the place of a part of the run, with its own key prefix.
 func (w *world) at(part string) ways.Place {
 	p := w.place
 	p.Name = w.name + "-" + part

@@ -1,10 +1,10 @@
-// Keeps a page up to date, as the server says, and lets its clocks run. Without it the page can be read and reloaded.
+// Keeps a page up to date with server-sent events, and runs its clocks. Without JavaScript the page works, and a reload updates it.
 "use strict";
 
 const live = document.getElementById("live");
 const pulse = document.getElementById("pulse");
 
-// say is how text.go says a duration.
+// say formats a duration as text.go does.
 function say(ms) {
   const s = Math.floor(ms / 1000);
   if (ms < 1000) return `${Math.floor(ms)} ms`;
@@ -14,7 +14,7 @@ function say(ms) {
   return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
 }
 
-const begun = new WeakMap(); // of clocks: what they count from, and since when
+const begun = new WeakMap(); // by clock: its start value and start time
 function tick() {
   for (const clock of live.querySelectorAll(".clock")) {
     const value = clock.dataset.up ?? clock.dataset.down;
@@ -26,7 +26,7 @@ function tick() {
   }
 }
 
-// patch makes old what fresh is, and touches only what differs: focus, selection and clicks under way stay.
+// patch makes old equal to fresh and touches only the differences, so that focus, selection and pending clicks survive.
 function patch(old, fresh) {
   if (old.isEqualNode(fresh)) return;
   if (old.nodeType !== Node.ELEMENT_NODE || old.nodeName !== fresh.nodeName) {
@@ -73,11 +73,11 @@ function open() {
     fresh.append(...new DOMParser().parseFromString(event.data, "text/html").body.childNodes);
     const focused = document.activeElement;
     patch(live, fresh);
-    if (focused !== document.activeElement && focused.isConnected) focused.focus({preventScroll: true}); // its row has moved
+    if (focused !== document.activeElement && focused.isConnected) focused.focus({preventScroll: true}); // moving its row has removed the focus
     tick();
     state(true, "live");
   });
-  source.addEventListener("error", () => { // a stream ends every minute, and is opened again
+  source.addEventListener("error", () => { // a stream ends every minute; the browser opens it again
     late ??= setTimeout(() => state(false, "not live"), 5000);
     if (source.readyState === EventSource.CLOSED) setTimeout(() => document.hidden || reopen(), 5000);
   });
@@ -92,5 +92,5 @@ if (live?.dataset.live && pulse) {
   tick();
   setInterval(tick, 250);
   open();
-  document.addEventListener("visibilitychange", () => document.hidden ? source.close() : reopen()); // nobody looks: nothing is read
+  document.addEventListener("visibilitychange", () => document.hidden ? source.close() : reopen()); // a hidden page reads nothing
 }

@@ -1,5 +1,5 @@
-// Bench compares lockmw with other ways of locking on the same Redis, and with its goals. README.md
-// says what each workload measures, and how.
+// Bench compares lockmw with other lock libraries on the same Redis, and with its goals. README.md
+// describes the workloads.
 //
 //	go run . [-quick] [-json] [-work list] [-libs list]
 package main
@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	redis.SetLogger(&logging.VoidLogger{}) // what fails is returned, too
+	redis.SetLogger(&logging.VoidLogger{}) // commands return the same errors
 	crew.Main(workload.Work(library.All(), workload.All()))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	b := bench{

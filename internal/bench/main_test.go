@@ -62,7 +62,7 @@ func TestWrongCommandLineIsOneLineAndExitCode2(t *testing.T) {
 		{[]string{"-procs", "-1"}, "-procs -1"},
 		{[]string{"-work", "solo,sola"}, `-work: no "sola"; there are solo, spread64`},
 		{[]string{"-libs", "lockmv"}, `-libs: no "lockmv"; there are lockmw, lockmw-fair`},
-		{[]string{"-work", "reentry", "-libs", "raw"}, "makes sense"},
+		{[]string{"-work", "reentry", "-libs", "raw"}, "none of these workloads"},
 		{[]string{"-work", "hot32-cluster", "-redis", "127.0.0.1:1"}, "a Cluster"},
 		{[]string{"-work", "solo-nodes3", "-redis", "127.0.0.1:1"}, "several servers"},
 		{[]string{"-work", "waited10k-half", "-redis", "127.0.0.1:1"}, "half of the time"},

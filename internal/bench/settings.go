@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/bench/workload"
 )
 
-// settings are what the command line says.
+// settings has the values of the flags.
 type settings struct {
 	libraries []library.Library
 	workloads []workload.Workload
@@ -25,24 +25,24 @@ type settings struct {
 	strict    bool
 }
 
-// parse reads the command line. The error is one line; flag.ErrHelp means that help was written to
+// parse parses the command line. An error has one line; flag.ErrHelp means that the help was written to
 // out.
 func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
 	s := &settings{options: workload.Options{Grace: b.grace}}
-	quick := f.Bool("quick", false, "measure everything in little more than a minute, with more noise")
+	quick := f.Bool("quick", false, "measure everything in a little more than a minute, with more noise")
 	f.BoolVar(&s.json, "json", false, "print JSON lines instead of tables")
-	f.BoolVar(&s.strict, "strict", false, "a missed goal fails the run")
+	f.BoolVar(&s.strict, "strict", false, "fail if a goal is missed")
 	works := f.String("work", "", "`list` of workloads, separated by commas (default all)")
 	libs := f.String("libs", "", "`list` of libraries, separated by commas (default all)")
-	f.IntVar(&s.rounds, "rounds", 5, "how often to measure each; with -quick 2")
-	f.DurationVar(&s.options.Duration, "duration", time.Second, "of one measurement, from 10ms to 1m; with -quick 200ms")
-	f.StringVar(&s.redis, "redis", "", "`address` of a running server to use; it should do nothing else")
-	f.IntVar(&s.options.Procs, "procs", 0, "GOMAXPROCS of what is measured (default that of the machine)")
-	f.BoolVar(&s.options.Background, "background", false, "take locks with a context that never ends, instead of one that can")
-	f.StringVar(&s.options.Profile, "profile", "", "`directory` for CPU, mutex and allocation profiles of what is measured")
+	f.IntVar(&s.rounds, "rounds", 5, "number of rounds; with -quick 2")
+	f.DurationVar(&s.options.Duration, "duration", time.Second, "duration of a measurement, from 10ms to 1m; with -quick 200ms")
+	f.StringVar(&s.redis, "redis", "", "`address` of a running server to use, which should be idle otherwise")
+	f.IntVar(&s.options.Procs, "procs", 0, "GOMAXPROCS of the measured processes (default: that of the machine)")
+	f.BoolVar(&s.options.Background, "background", false, "take locks with a context that never ends, instead of one that may end")
+	f.StringVar(&s.options.Profile, "profile", "", "`directory` for CPU, mutex and allocation profiles of the measured processes")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		b.help(out, f)
@@ -54,7 +54,7 @@ func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 		s.hurry(f)
 	}
 	if f.NArg() > 0 {
-		return nil, fmt.Errorf("%q: there are no arguments besides flags", f.Arg(0))
+		return nil, fmt.Errorf("%q: unexpected argument", f.Arg(0))
 	}
 	if err := s.check(); err != nil {
 		return nil, err
@@ -70,20 +70,20 @@ func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 	return s, err
 }
 
-// leaveOut leaves out what cannot be measured. That is an error if nothing is left, or was named. A quick run also leaves out what
-// takes long, unless it is named.
+// leaveOut skips workloads that cannot be measured. It returns an error if none is left, or if such a workload was named. A quick run
+// also skips long workloads, unless they are named.
 func (s *settings) leaveOut(named, quick bool) error {
 	if quick && !named {
 		s.workloads = slices.DeleteFunc(slices.Clone(s.workloads), func(w workload.Workload) bool { return w.Long })
 	}
 	if s.redis != "" {
 		if named && slices.ContainsFunc(s.workloads, needsOwn) {
-			return errors.New("-redis: the benchmark starts a Cluster, several servers, and a server that runs half of the time itself")
+			return errors.New("-redis: this workload needs servers that the benchmark starts itself: a Cluster, several servers, or a server that is stopped half of the time")
 		}
 		s.workloads = slices.DeleteFunc(slices.Clone(s.workloads), needsOwn)
 	}
 	if !s.measuresAnything() {
-		return errors.New("none of these workloads makes sense with these libraries")
+		return errors.New("none of these workloads works with these libraries")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (s *settings) measuresAnything() bool {
 	return slices.ContainsFunc(s.workloads, func(w workload.Workload) bool { return slices.ContainsFunc(s.libraries, w.Runs) })
 }
 
-// hurry makes the run quick where the command line does not say otherwise.
+// hurry applies -quick to the flags that the command line omits.
 func (s *settings) hurry(f *flag.FlagSet) {
 	said := make(map[string]bool)
 	f.Visit(func(f *flag.Flag) { said[f.Name] = true })
@@ -144,7 +144,7 @@ func choose[T any](flag, list string, all []T, nameOf func(T) string) ([]T, erro
 }
 
 func (b *bench) help(out io.Writer, f *flag.FlagSet) {
-	fmt.Fprintln(out, "Bench compares lockmw with other ways of locking on one Redis server, which it starts itself.")
+	fmt.Fprintln(out, "Bench compares lockmw with other lock libraries on a Redis server that it starts.")
 	fmt.Fprintln(out, "\nFlags:")
 	f.SetOutput(out)
 	f.PrintDefaults()

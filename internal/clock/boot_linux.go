@@ -5,10 +5,11 @@ import (
 	"unsafe"
 )
 
-// bootClock is CLOCK_BOOTTIME: the monotonic clock with the time that the machine was asleep.
+// bootClock is CLOCK_BOOTTIME: the monotonic clock plus the time that the machine was asleep.
 const bootClock = 7
 
-// bootTime returns the time since the machine was started, in ns, with sleep. It returns false where the system does not tell.
+// bootTime returns the time since the machine was started, in ns, including sleep. It returns false if the system does not
+// provide it.
 func bootTime() (ns int64, ok bool) {
 	var t syscall.Timespec
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, bootClock, uintptr(unsafe.Pointer(&t)), 0) //nolint:gosec // the standard library has no call for this clock

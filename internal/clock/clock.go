@@ -1,15 +1,15 @@
-// Package clock measures how much time has passed for what decides about a hold: deadlines, maximum holds, leases.
+// Package clock measures elapsed time for everything that decides about a hold: deadlines, maximum holds, leases.
 //
 //	deadline := clock.Now().Add(lease)
 //	if clock.Until(deadline) <= 0 { … } // the hold has ended
 //
-// Its time only moves forward. The monotonic clock of Go stops on most systems while the machine sleeps, and while a
-// virtual machine is suspended. An Instant therefore counts the time on the monotonic clock, and adds what that clock has
-// skipped: time asleep, and every step forward of the wall clock. The wall clock is the only trace of a virtual machine that
-// was restored from a snapshot. A step back changes nothing. So a hold may end early, and never ends late.
+// Its time only moves forward. On most systems the monotonic clock of Go stops while the machine sleeps, and while a virtual
+// machine is suspended. An Instant therefore counts the time on the monotonic clock, and adds the time that this clock has
+// skipped: time asleep, and every step forward of the wall clock. The wall clock is the only trace of a virtual machine that was
+// restored from a snapshot. A step back changes nothing. So a hold may end early, and never ends late.
 //
-// What must not end early, such as a minimum hold or a quarantine, is measured by time.Now, and so is what only waits, polls
-// or tries again.
+// Times that must not end early, such as a minimum hold or a quarantine, are measured by time.Now. So is everything that only
+// waits, polls or retries.
 package clock
 
 import (
@@ -17,11 +17,12 @@ import (
 	"time"
 )
 
-// An Instant is a time by this clock, in ns. The zero Instant means "none", and is before all others. Instants of one process
-// can be compared.
+// An Instant is a time on this clock, in ns. The zero Instant means "none", and is before all others. Instants of one process can
+// be compared.
 type Instant int64
 
-// age is the Instant at which the process started. Bubbles of testing/synctest begin decades before, and have Instants, too.
+// age is the Instant at which the process started. Bubbles of testing/synctest begin decades earlier, and also need positive
+// Instants.
 const age = 100 * 365 * 24 * time.Hour
 
 // start is when the process started.
@@ -39,7 +40,7 @@ func Since(i Instant) time.Duration { return Now().Sub(i) }
 // Until returns how much time is left until i.
 func Until(i Instant) time.Duration { return i.Sub(Now()) }
 
-// Both returns the current time as time.Now tells it, and the Instant of that moment, for little more than Now alone.
+// Both returns the current time of time.Now and the Instant of that moment. It costs little more than Now alone.
 func Both() (time.Time, Instant) {
 	t := time.Now()
 	mono := int64(t.Sub(start))
@@ -68,8 +69,8 @@ func (i Instant) Before(u Instant) bool { return i < u }
 // IsZero reports whether i means "none".
 func (i Instant) IsZero() bool { return i == 0 }
 
-// Time returns i by the clock that time.Now reads. It can be compared with time.Now until the monotonic clock skips time
-// again. The zero Instant becomes the zero Time.
+// Time returns i on the clock that time.Now reads. It can be compared with time.Now until the monotonic clock skips time again.
+// The zero Instant becomes the zero Time.
 func (i Instant) Time() time.Time {
 	if i == 0 {
 		return time.Time{}

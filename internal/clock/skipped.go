@@ -6,41 +6,41 @@ import (
 	"time"
 )
 
-// tolerance is how far the wall clock may move against the monotonic one before that counts. Some systems read the two with a
-// granularity of up to 16 ms.
+// tolerance is how far the wall clock may move against the monotonic clock without being counted. Some systems read the two with
+// a granularity of up to 16 ms.
 const tolerance = int64(20 * time.Millisecond)
 
 // process is the time that this process has skipped.
 var process skips
 
-// A skips adds up the time that the monotonic clock has skipped. It knows by how much the other clocks of the system were ahead of
+// A skips adds up the time that the monotonic clock has skipped. It keeps how far the other clocks of the system were ahead of
 // the monotonic one when they were last compared.
 type skips struct {
 	skipped atomic.Int64 // in all, in ns
-	wall    atomic.Int64 // by how much the wall clock is ahead, in ns
+	wall    atomic.Int64 // how far the wall clock is ahead, in ns
 
 	mu   sync.Mutex // held while the clocks are read for note
-	boot int64      // by how much the clock that includes sleep is ahead, in ns
+	boot int64      // how far the clock that includes sleep is ahead, in ns
 }
 
-// A reading is what the clocks of the system show in one moment, in ns. A delay while they are read makes the others look as if
-// they were less far ahead of the monotonic one, never further.
+// A reading is the time on the clocks of the system at one moment, in ns. A delay while they are read makes the others appear
+// less far ahead of the monotonic clock, never further.
 type reading struct {
 	wall, mono int64
 	boot       int64
 	hasBoot    bool
-	exact      bool // they were read without a delay
+	exact      bool // read without a delay
 }
 
-// isOff reports whether the wall clock, which is ahead by so much, has moved against the monotonic one. That is so after a
-// sleep or a step.
+// isOff reports whether the wall clock, which is ahead by that much, has moved against the monotonic one. It has after a sleep or
+// a step.
 func (s *skips) isOff(ahead int64) bool {
 	off := ahead - s.wall.Load()
 	return off > tolerance || off < -tolerance
 }
 
-// note adds what has been skipped since the last reading. Sleep moves both other clocks, so the larger difference counts, once.
-// s.mu is held.
+// note adds the time skipped since the last reading. Sleep moves both other clocks, so the larger difference counts, once. s.mu
+// is held.
 func (s *skips) note(r reading) {
 	wall, boot := r.wall-r.mono, s.boot
 	if !r.exact {
@@ -60,8 +60,8 @@ func (s *skips) note(r reading) {
 	}
 }
 
-// Look looks for time that was skipped. Now does so by itself, by the wall clock alone. Look also sees a sleep during which the
-// wall clock was set back by as much. It is for whatever wakes up anyway.
+// Look detects time that was skipped. Now does so by itself, with the wall clock alone. Look also sees a sleep during which the
+// wall clock was set back by as much. Loops and timers call it when they wake.
 func Look() {
 	process.mu.Lock() // before the clocks are read: an old reading would look like a step back
 	defer process.mu.Unlock()
@@ -75,7 +75,7 @@ func read() (r reading, ok bool) {
 	for range 10 {
 		begun := time.Now()
 		if begun == begun.Round(0) { //nolint:staticcheck // Equal would not see whether there is a monotonic time
-			return r, false // it has no monotonic time
+			return r, false // time.Now has no monotonic time here
 		}
 		r.boot, r.hasBoot = bootTime()
 		t := time.Now()
@@ -94,6 +94,6 @@ func init() {
 	}
 }
 
-// Skip lets time pass that the monotonic clock does not show, as a sleep of the machine does. It is for tests. It moves the clock
-// of the whole process: a test that uses it must not run in parallel with others.
+// Skip adds time that the monotonic clock does not show, like a sleep of the machine. It is for tests. It moves the clock of the
+// whole process, so a test that uses it must not run in parallel with others.
 func Skip(d time.Duration) { process.skipped.Add(int64(d)) }

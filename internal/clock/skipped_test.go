@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What the clocks of the system show one after the other, and how much time counts as skipped in the end.
+// Each case has successive readings of the system clocks, and the time that counts as skipped in the end.
 func TestSkippedTimeIsFound(t *testing.T) {
 	const s, ms = int64(time.Second), int64(time.Millisecond)
 	exact := func(wall, mono, boot int64) reading {
@@ -46,7 +46,7 @@ func TestSkippedTimeIsFound(t *testing.T) {
 	}
 }
 
-// The clocks of this machine do not seem to skip time while nothing happens to them, whatever else runs.
+// On a machine that does not sleep, no time counts as skipped, whatever the load.
 func TestNoTimeIsSkippedWhileTheMachineRuns(t *testing.T) {
 	before := process.skipped.Load()
 	begun, i := time.Now(), Now()
@@ -99,7 +99,7 @@ func BenchmarkNow(b *testing.B) {
 	}
 }
 
-// What Now replaces.
+// For comparison with Now.
 func BenchmarkMonotonic(b *testing.B) {
 	for b.Loop() {
 		time.Since(start)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Interval is after how long at most a timer notices that time was skipped. The timers of Go stop with the monotonic clock.
+// Interval is the longest time until a timer notices that time was skipped. The timers of Go stop with the monotonic clock.
 const Interval = 500 * time.Millisecond
 
 // A Timer calls a function once, at its Instant or, after a sleep of the machine, within Interval of the resume.
@@ -26,7 +26,7 @@ func AfterFunc(d time.Duration, f func()) *Timer {
 	return t
 }
 
-// Stop prevents the call, and reports whether it does: false if f was called, or the Timer stopped, before.
+// Stop prevents the call. It returns false if f was already called or the Timer already stopped.
 func (t *Timer) Stop() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

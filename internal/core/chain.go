@@ -8,42 +8,41 @@ import (
 // ChainKey is the key under which the context of a hold has its Chain.
 type ChainKey struct{}
 
-// A Chain is the holds that a context has.
+// A Chain is the holds that a context carries.
 type Chain interface {
-	// Live returns those that are not over, the innermost first.
+	// Live returns the holds that have not ended, the innermost first.
 	Live() []Held
 	// Within returns the chain without the holds that are outside of scope.
 	Within(scope Scope) Chain
 }
 
-// A Held is a hold of a context.
+// A Held is a hold that a context carries.
 type Held struct {
 	Hold       Hold
 	Key, Label string
-	Until      time.Time // when the call's own maximum hold is over; zero: never
+	Until      time.Time // when the call's own maximum hold ends; zero: never
 }
 
-// A Standing is what others may want to know of a hold that is in their way.
+// A Standing describes a hold to calls that it blocks.
 type Standing struct {
 	Lease string // its id, which is used once, and shared by the callers of a process that share the lease
-	// Granted orders holds by when they were granted: about that time in microseconds, by the clock of the server.
+	// Granted orders holds by the time of their grant. It is about that time in microseconds, on the clock of the server.
 	Granted int64
 	Since   time.Time
 	Until   time.Time // when it ends by itself; zero: it is renewed
 	Over    bool
 }
 
-// A StandingHold is a Hold that others may wait for.
+// A StandingHold is a Hold that other calls may wait for.
 type StandingHold interface {
 	Hold
 	Standing() Standing
 }
 
-// WaitEndKey is the key under which a context says when a wait with it will be cancelled, though it has no deadline: a
-// time.Time.
+// WaitEndKey is the context key for the time, a time.Time, when a wait will be cancelled although its context has no deadline.
 type WaitEndKey struct{}
 
-// WaitEnd returns when a wait ends that ends by itself at until: then, or earlier with its context. Zero is never.
+// WaitEnd returns when a wait ends that would end by itself at until, and ends earlier with its context. Zero means never.
 func WaitEnd(ctx context.Context, until time.Time) time.Time {
 	earlier := func(t time.Time) {
 		if until.IsZero() || t.Before(until) {

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// A DeadlockError is the error of a wait that was ended because it was in one. It matches ErrDeadlock and ErrBusy.
+// A DeadlockError is the error of a wait that was ended to break a deadlock. It matches ErrDeadlock and ErrBusy.
 type DeadlockError struct {
 	Circle []DeadlockStep
 }
 
-// A DeadlockStep is one call of the circle. It waits for a lock that the next one has, and the last for one that the first
-// has.
+// A DeadlockStep is one call of the cycle. It waits for a lock that the next call holds. The last call waits for a lock that the
+// first one holds.
 type DeadlockStep struct {
 	Process  string
 	Owner    string
 	Label    string        // of the call that waits
 	Wants    string        // the key that it waits for
-	Waited   time.Duration // for how long
-	Has      string        // the key that the step before it waits for
-	HasLabel string        // of that hold
-	Held     time.Duration // for how long
+	Waited   time.Duration // how long it has waited
+	Has      string        // the key that it holds, for which the call before it waits
+	HasLabel string        // the label of that hold
+	Held     time.Duration // how long it has held that key
 }
 
 func (d *DeadlockError) Error() string {
@@ -35,13 +35,13 @@ func (d *DeadlockError) Error() string {
 	return b.String()
 }
 
-// String says in words who waits for what.
+// String describes the step in words.
 func (s *DeadlockStep) String() string {
 	who := s.Process
 	if s.Label != "" {
 		who += " (" + s.Label + ")"
 	}
-	return fmt.Sprintf("%s has had %q for %v and has waited for %q for %v",
+	return fmt.Sprintf("%s has held %q for %v and has waited for %q for %v",
 		who, shortKey(s.Has), s.Held.Round(time.Millisecond), shortKey(s.Wants), s.Waited.Round(time.Millisecond))
 }
 

@@ -8,15 +8,15 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A length that is no mistake is not mentioned.
-func TestABadLabelIsToldWhatIsWrongWithIt(t *testing.T) {
+// A valid length is not mentioned.
+func TestABadLabelIsRefusedWithTheReason(t *testing.T) {
 	for text, want := range map[string]string{
-		"two words":                    "lockmw: invalid option: a label with \" \" at byte 4, must be printable ASCII without spaces",
-		"é":                            "lockmw: invalid option: a label with \"é\" at byte 1, must be printable ASCII without spaces",
-		"ab\x00":                       `lockmw: invalid option: a label with "\x00" at byte 3, must be printable ASCII without spaces`,
-		"a\xff":                        `lockmw: invalid option: a label with "\xff" at byte 2, must be printable ASCII without spaces`,
-		strings.Repeat("x", 200) + " ": "lockmw: invalid option: a label with \" \" at byte 201, must be printable ASCII without spaces",
-		strings.Repeat("x", 101):       "lockmw: invalid option: a label of 101 bytes, more than 100",
+		"two words":                    "lockmw: invalid option: label has \" \" at byte 4, must be printable ASCII without spaces",
+		"é":                            "lockmw: invalid option: label has \"é\" at byte 1, must be printable ASCII without spaces",
+		"ab\x00":                       `lockmw: invalid option: label has "\x00" at byte 3, must be printable ASCII without spaces`,
+		"a\xff":                        `lockmw: invalid option: label has "\xff" at byte 2, must be printable ASCII without spaces`,
+		strings.Repeat("x", 200) + " ": "lockmw: invalid option: label has \" \" at byte 201, must be printable ASCII without spaces",
+		strings.Repeat("x", 101):       "lockmw: invalid option: label has 101 bytes, more than 100",
 	} {
 		if err := core.CheckLabel(text); err == nil || err.Error() != want {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
@@ -24,7 +24,7 @@ func TestABadLabelIsToldWhatIsWrongWithIt(t *testing.T) {
 	}
 }
 
-func TestALabelOfAnyTextIsAGoodOne(t *testing.T) {
+func TestALabelOfAnyTextIsValid(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "",
 		"web-1/aB3-000042":             "web-1/aB3-000042",

@@ -2,21 +2,21 @@ package core
 
 import "context"
 
-// A Scope says which of the holds that a context carries belong to the work that is done with it: those for which it
-// returns true, given the context that they were taken with. If a hold is outside of a scope, so are all outer ones.
+// A Scope selects the holds of a context that belong to the work done with that context: those for which it returns true, given
+// the context with which they were taken. If a hold is outside of a scope, so are all holds outside of it.
 type Scope func(taken context.Context) bool
 
-// scopeKey is the key under which a context has its Scope.
+// scopeKey is the context key of a Scope.
 type scopeKey struct{}
 
-// ScopeOf returns the scope of ctx, nil if it has none.
+// ScopeOf returns the scope of ctx, or nil if it has none.
 func ScopeOf(ctx context.Context) Scope {
 	scope, _ := ctx.Value(scopeKey{}).(Scope)
 	return scope
 }
 
-// WithScope returns a copy of ctx that carries only those holds that are in scope, and in the scope that ctx has already.
-// Independent work with a shared context needs one: it would share the holds of that context.
+// WithScope returns a copy of ctx that carries only the holds in scope, and in the present scope of ctx. Independent work with a
+// shared context needs a scope of its own, because it would otherwise share the holds of that context.
 func WithScope(ctx context.Context, scope Scope) context.Context {
 	inner := scope
 	if outer := ScopeOf(ctx); outer != nil {
@@ -41,5 +41,5 @@ func (s *scoped) Value(key any) any {
 	return v
 }
 
-// String is for the printing of contexts.
+// String names the type when a context is printed.
 func (s *scoped) String() string { return "scoped" }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ParseSlots reads the slots of a permit, such as "0-2,5". They are at most MaxPermits.
+// ParseSlots parses the slots of a permit, such as "0-2,5". There are at most MaxPermits slots.
 func ParseSlots(text string) (slots []int, err error) {
 	for run := range strings.SplitSeq(text, ",") {
 		first, last, isRun := strings.Cut(run, "-")
@@ -23,7 +23,7 @@ func ParseSlots(text string) (slots []int, err error) {
 			return nil, err
 		}
 		if to < from || to >= MaxPermits || len(slots)+int(to-from) >= MaxPermits {
-			return nil, fmt.Errorf("a permit has no slots %q", text)
+			return nil, fmt.Errorf("invalid permit slots %q", text)
 		}
 		for slot := from; slot <= to; slot++ {
 			slots = append(slots, int(slot))

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// A Vote says how a request differs that is for one of several independent nodes: the lock is had by who has it at most of
-// them (rule 24 of docs/protocol.md). Such a request has a ticket of its own. If it does not wait, it only tries.
+// A Vote is the part of a request that is special to one of several independent nodes, where a lock is held once a majority of
+// the nodes grants it (rule 24 of docs/protocol.md). Such a request has a ticket of its own. If it does not wait, it only tries.
 type Vote struct {
-	Token   int64  // proposed: the node gives this one if it may; 0: none
-	Tokens  int    // how many are wanted, at least 1
-	Wants   bool   // the holder is to learn that somebody waits, though the request only tries
-	Process string // how an operator recognises the process, which has a name of its own at each node
+	Token   int64  // the proposed token, which the node gives if it may; 0: none
+	Tokens  int    // the number of tokens to reserve, at least 1
+	Wants   bool   // notify the holder that a call waits, although the request only tries
+	Process string // the name by which an operator recognises the process, which has a different name at each node
 
-	// Clocked is called before Acquire returns a hold, if the node has said what its clock shows, in microseconds. The acquire was
-	// sent at the time given. It must not wait for anything.
+	// Clocked is called before Acquire returns a hold, if the node has sent the time on its clock, in microseconds. sent is when
+	// the acquire was sent. Clocked must not wait for anything.
 	Clocked func(sent time.Time, server int64)
 }
 
 // A VoteHold is the Hold of a request with a Vote.
 type VoteHold interface {
 	Hold
-	// LastToken returns the last of the tokens that the node has given with the first.
+	// LastToken returns the last token of the block that the node has given.
 	LastToken() int64
-	// Raise has the node's counter be at least last, and has the node show token as that of the hold.
+	// Raise raises the node's counter to at least last, and makes the node show token as the token of the hold.
 	Raise(ctx context.Context, last, token int64) error
-	// IsContended reports whether somebody else is known to wait for the node.
+	// IsContended reports whether another caller is known to wait for the node.
 	IsContended() bool
 }

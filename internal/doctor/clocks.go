@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Clocks of servers may differ by so much: see docs/operations.md, Clocks of servers.
+// clocksDiffer is the difference that clocks of servers may have: see docs/operations.md, Clocks of servers.
 const clocksDiffer = time.Second
 
-// checkClocks compares the clocks of all servers with this machine's, and so with one another.
+// checkClocks compares the clocks of all servers with this machine's clock, and with one another.
 func (e *examination) checkClocks(ctx context.Context) {
 	const check = "clocks"
 	type reading struct{ ahead, within time.Duration }
@@ -32,24 +32,24 @@ func (e *examination) checkClocks(ctx context.Context) {
 		}
 		n++
 	}
-	const ntp = "let NTP set them, slowly: a clock that is stepped ends leases early, or late"
+	const ntp = "let NTP adjust them gradually: a step of a clock ends leases early or late"
 	switch differ := most.ahead - least.ahead; {
 	case n == 0:
 	case n > 1 && differ-2*widest.within > clocksDiffer:
-		e.note(check, Failure, ntp, "the servers' clocks differ by %v: after a fail-over leases end early, or late", differ.Round(time.Millisecond))
+		e.note(check, Failure, ntp, "the servers' clocks differ by %v: after a fail-over leases end early or late", differ.Round(time.Millisecond))
 	case most.ahead-most.within > clocksDiffer || -least.ahead-least.within > clocksDiffer:
 		off, side := most.ahead, "ahead of"
 		if -least.ahead > off {
 			off, side = -least.ahead, "behind"
 		}
-		e.note(check, Advice, "let NTP set this machine's clock, or the servers'; lockmw.Once refuses a tick that is too far off",
+		e.note(check, Advice, "let NTP set this machine's clock or the servers'; lockmw.Once refuses ticks if the difference is too large",
 			"the servers' clocks are %v %s this machine's", off.Round(time.Millisecond), side)
 	default:
-		e.note(check, OK, "", "%d of %d agree with this machine's to %v", n, len(e.servers)+e.absent, max(most.ahead.Abs(), least.ahead.Abs(), widest.within).Round(time.Millisecond))
+		e.note(check, OK, "", "%d of %d agree with this machine's clock to %v", n, len(e.servers)+e.absent, max(most.ahead.Abs(), least.ahead.Abs(), widest.within).Round(time.Millisecond))
 	}
 }
 
-// readClock returns by how much a server's clock is ahead of this machine's, and how exact that is.
+// readClock returns the offset of a server's clock, ahead of this machine's, and the error bound of that value.
 func readClock(ctx context.Context, s *server) (ahead, within time.Duration, err error) {
 	for range 3 { // the fastest answer is the most exact
 		begun := time.Now()

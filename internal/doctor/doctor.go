@@ -1,14 +1,14 @@
-// Package doctor examines the Redis that locks are to be kept in, as a careful engineer does before production: what it is,
-// what it forgets, what the user may do there, and how fast it is.
+// Package doctor checks before production whether a Redis is fit for locks: its software, the data that it may lose, the rights of the
+// user, and its speed.
 //
-//	server.go    what the servers are, and whether they are what they seem to be
+//	server.go    the servers: software, role, and whether the address leads to one server
 //	replicas.go  the replicas of a server outside a Cluster
-//	memory.go    what they throw away, and what a crash takes
-//	clocks.go    whether their clocks agree
-//	client.go    the time-outs of the client
-//	rights.go    what the user may do, tried on scratch keys, for locks and for asynq
+//	memory.go    memory, eviction, persistence, and the state of replicas
+//	clocks.go    the clocks of the servers
+//	client.go    the timeouts of the client
+//	rights.go    the rights of the user for locks and asynq, tried on scratch keys
 //	messages.go  whether messages arrive
-//	speed.go     how long scripts, a lock and a hand-over take
+//	speed.go     the time of scripts, a lock and a hand-over
 package doctor
 
 import (
@@ -24,19 +24,19 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// pages is where the documents about operations are.
+// pages is the page about operations, to which remedies refer.
 const pages = "https://github.com/lockmw/go/blob/main/docs/operations.md"
 
-// A Verdict says how a check went.
+// A Verdict is the result of a check.
 type Verdict int
 
 // The verdicts, from good to bad.
 const (
 	OK      Verdict = iota // as it should be
-	Advice                 // locks work; something is to be known, or could be better
-	Unknown                // it could not be found out
-	Warning                // locks work, and will not always
-	Failure                // locks do not work here, or do not exclude
+	Advice                 // locks work; there is something to know or to improve
+	Unknown                // the check could not find out
+	Warning                // locks work now, but may fail later
+	Failure                // locks do not work here, or do not exclude each other
 )
 
 var verdicts = []string{OK: "ok", Advice: "advice", Unknown: "unknown", Warning: "warning", Failure: "failure"}
@@ -46,36 +46,36 @@ func (v Verdict) String() string { return verdicts[v] }
 // MarshalText implements encoding.TextMarshaler.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// A Finding is what came of a check. The command and the page print its JSON.
+// A Finding is one result of a check. The command and the inspector print it as JSON.
 type Finding struct {
-	Check   string  `json:"check"` // its name, which stays the same: a word or two
+	Check   string  `json:"check"` // the name of the check; names are stable
 	Verdict Verdict `json:"verdict"`
-	Server  string  `json:"server"` // host:port of the servers that it is about; "": all that the check is about
-	Saw     string  `json:"saw"`    // what was seen
-	Remedy  string  `json:"remedy"` // what to do; "": nothing
+	Server  string  `json:"server"` // host:port of each server concerned, separated by spaces; "" for all servers that were checked
+	Saw     string  `json:"saw"`    // the observation
+	Remedy  string  `json:"remedy"` // "" if there is nothing to do
 }
 
-// Options says what to examine for.
+// Options configures Examine.
 type Options struct {
-	Prefix string        // of the locks
-	Lease  time.Duration // of the locks that are planned
-	// Borrowed says that the client is not that of the program whose locks are planned: its time-outs are not examined.
+	Prefix string        // key prefix of the planned locks
+	Lease  time.Duration // lease of the planned locks
+	// Borrowed says that the client belongs to another program than the one that will lock, so its timeouts are not checked.
 	Borrowed bool
-	// Asynq asks for the rights that asynq needs, as well.
+	// Asynq adds a check of the rights that asynq needs.
 	Asynq bool
-	// ReadOnly leaves out what writes to scratch keys: rights, messages and speed.
+	// ReadOnly omits the checks that write scratch keys: rights, messages and speed.
 	ReadOnly bool
 }
 
-// ReadOnlyChecks and WritingChecks are the names of all checks, in their order. With Asynq, "asynq" follows "rights".
+// ReadOnlyChecks and WritingChecks are the names of all checks, in the order in which they run. With Asynq, "asynq" follows "rights".
 var (
 	ReadOnlyChecks = []string{"connection", "server", "address", "role", "memory", "eviction", "persistence", "replicas", "clocks", "client"}
 	WritingChecks  = []string{"rights", "messages", "scripts", "lock", "hand-over"}
 )
 
-// Examine yields what it finds, one check after the other. It takes a few seconds. What it writes are keys below the prefix,
-// with an end; the counter of fencing tokens is that of all locks, and stays. With ReadOnly it writes nothing. A server that
-// does not answer ends it, and so do rights without which there is no lock.
+// Examine runs the checks in order and yields their findings. It takes a few seconds. It writes keys below the prefix, which expire, and
+// raises the prefix's counter of fencing tokens, which stays. With ReadOnly it writes nothing. It ends early if a server does not answer
+// or if the user lacks a right that every lock needs.
 func Examine(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		e := &examination{rdb: rdb, options: o, patience: patience}
@@ -88,17 +88,17 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 					return
 				}
 			}
-			if e.hasFailed("connection", "role", "rights", "lock") { // nothing that follows can be done
+			if e.hasFailed("connection", "role", "rights", "lock") { // the remaining checks cannot work
 				return
 			}
 		}
 	}
 }
 
-// patience is how long a server has for an answer.
+// patience is the time in which a server must answer.
 const patience = 5 * time.Second
 
-// An examination is under way.
+// An examination is one run of Examine.
 type examination struct {
 	rdb       redis.UniversalClient
 	options   Options
@@ -106,9 +106,9 @@ type examination struct {
 	topology  transport.Topology
 	servers   []*server
 	opened    []*redis.Client // to replicas
-	absent    int             // how many replicas are not examined
-	unreached []Finding       // why
-	findings  []Finding       // of the check that runs
+	absent    int             // number of replicas that could not be checked
+	unreached []Finding       // the reasons for them
+	findings  []Finding       // of the current check
 }
 
 func (e *examination) checks() []func(context.Context) {
@@ -122,7 +122,7 @@ func (e *examination) checks() []func(context.Context) {
 	return checks
 }
 
-// hasFailed reports whether the check that has run is one of those, and failed.
+// hasFailed reports whether the current check is one of these and has failed.
 func (e *examination) hasFailed(checks ...string) bool {
 	return slices.ContainsFunc(e.findings, func(f Finding) bool { return f.Verdict == Failure && slices.Contains(checks, f.Check) })
 }
@@ -132,8 +132,8 @@ func (e *examination) note(check string, v Verdict, remedy, format string, args 
 	e.findings = append(e.findings, Finding{Check: check, Verdict: v, Saw: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// noteOf adds a finding about one server. If there is one only, it is not named. A replica is no reason for failure before it
-// is promoted.
+// noteOf adds a finding about one server, which it names only if there are several. A failure of a replica becomes a warning, because it
+// matters only after a fail-over.
 func (e *examination) noteOf(s *server, check string, v Verdict, remedy, format string, args ...any) {
 	if s.replica && v == Failure {
 		v = Warning
@@ -144,8 +144,7 @@ func (e *examination) noteOf(s *server, check string, v Verdict, remedy, format 
 	}
 }
 
-// noteSame makes one finding for servers that have the same verdict and the same words. If it is about all servers that
-// were examined, it names none.
+// noteSame merges equal findings about several servers. A finding about all servers that were examined names none.
 func (e *examination) noteSame(examined []*server) {
 	var merged []Finding
 	for _, f := range e.findings {

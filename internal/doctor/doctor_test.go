@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// plan is the usual one.
+// plan has the usual options.
 var plan = doctor.Options{Prefix: "shop", Lease: 30 * time.Second}
 
 func examine(t *testing.T, rdb redis.UniversalClient, o doctor.Options) (findings []doctor.Finding) {
@@ -26,7 +26,7 @@ func examine(t *testing.T, rdb redis.UniversalClient, o doctor.Options) (finding
 	return findings
 }
 
-// want checks that a check has a finding with that verdict, which says that.
+// want checks that a check has a finding with this verdict and text.
 func want(t *testing.T, findings []doctor.Finding, check string, v doctor.Verdict, saw string) {
 	t.Helper()
 	for _, f := range findings {
@@ -37,15 +37,15 @@ func want(t *testing.T, findings []doctor.Finding, check string, v doctor.Verdic
 			return
 		}
 	}
-	t.Errorf("%s: nothing says %q, with %v: %+v", check, saw, v, findings)
+	t.Errorf("%s: no finding has %q with verdict %v: %+v", check, saw, v, findings)
 }
 
-// wantHealthy checks that all checks were made, in their order, and that none complains.
+// wantHealthy checks that all checks ran in order, without warnings or failures.
 func wantHealthy(t *testing.T, findings []doctor.Finding, checks ...[]string) {
 	t.Helper()
 	var done []string
 	for _, f := range findings {
-		slow := slices.Contains([]string{"scripts", "lock", "hand-over"}, f.Check) // a test does not complain of a busy machine
+		slow := slices.Contains([]string{"scripts", "lock", "hand-over"}, f.Check) // a busy machine may be slow
 		if f.Verdict == doctor.Failure || f.Verdict == doctor.Warning && !slow {
 			t.Errorf("%+v", f)
 		}
@@ -64,13 +64,13 @@ func TestAServerIsHealthy(t *testing.T) {
 	want(t, findings, "persistence", doctor.OK, "always")
 	for _, key := range rdb.Keys(t.Context(), "*").Val() {
 		if key != "shop:fence" && rdb.PTTL(t.Context(), key).Val() < 0 {
-			t.Errorf("it left %s", key)
+			t.Errorf("Examine left the key %s", key)
 		}
 	}
 }
 
-// The embedded server says nothing of itself.
-func TestWhatIsNotKnownIsNoComplaint(t *testing.T) {
+// The embedded server answers INFO with hardly any field.
+func TestMissingInformationIsNotAWarning(t *testing.T) {
 	t.Parallel()
 	findings := examine(t, redistest.Mini(t).NewClient(t), plan)
 	wantHealthy(t, findings, doctor.ReadOnlyChecks, doctor.WritingChecks)
@@ -84,7 +84,7 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 	o.ReadOnly = true
 	wantHealthy(t, examine(t, rdb, o), doctor.ReadOnlyChecks)
 	if n := rdb.Info(t.Context(), "stats").Val(); !strings.Contains(n, "total_commands_processed") || rdb.DBSize(t.Context()).Val() != 0 {
-		t.Errorf("it wrote: %v", rdb.Keys(t.Context(), "*").Val())
+		t.Errorf("Examine wrote the keys %v", rdb.Keys(t.Context(), "*").Val())
 	}
 }
 
@@ -92,10 +92,10 @@ func TestAClusterIsHealthy(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.NewCluster(t, 2, 1)
 	admin := cluster.Client(t)
-	for master := range 2 { // a server does not name replicas that have received nothing yet
+	for master := range 2 { // a server lists a replica only once it has received a write
 		admin.Set(t.Context(), cluster.KeyAt(master), "1", time.Second)
 	}
-	usertest.Eventually(t, "the replicas are known", 30*time.Second, func() bool {
+	usertest.Eventually(t, "the replicas are listed", 30*time.Second, func() bool {
 		for _, node := range cluster.Nodes {
 			ranges, _ := node.NewClient(t).Do(t.Context(), "CLUSTER", "SLOTS").Slice()
 			for _, r := range ranges {
@@ -113,12 +113,12 @@ func TestAClusterIsHealthy(t *testing.T) {
 	want(t, findings, "replicas", doctor.Advice, "a fail-over may lose")
 	for _, f := range findings {
 		if f.Server != "" {
-			t.Errorf("what is so at all servers is said of %s: %+v", f.Server, f)
+			t.Errorf("a finding about all servers names %s: %+v", f.Server, f)
 		}
 	}
 }
 
-func TestWhatAServerThrowsAwayIsTold(t *testing.T) {
+func TestEvictionAndMemoryAreReported(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Redis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").NewClient(t)
 	o := plan
@@ -163,7 +163,7 @@ func TestSeveralServersBehindOneAddressAreFound(t *testing.T) {
 	want(t, examine(t, rdb, o), "address", doctor.Failure, "2 servers")
 }
 
-func TestWhoCannotConnectIsToldWhy(t *testing.T) {
+func TestConnectionErrorsHaveARemedy(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t, "--requirepass", "secret")
 	for name, tt := range map[string]struct {
@@ -195,7 +195,7 @@ func TestWhoCannotConnectIsToldWhy(t *testing.T) {
 	}
 }
 
-func TestAClockThatIsWrongIsNoticed(t *testing.T) {
+func TestAWrongClockIsDetected(t *testing.T) {
 	t.Parallel()
 	o := plan
 	o.ReadOnly = true
@@ -204,30 +204,30 @@ func TestAClockThatIsWrongIsNoticed(t *testing.T) {
 	}
 }
 
-func TestTimeOutsThatContradictTheLeaseAreNoticed(t *testing.T) {
+func TestTimeoutsTooLongForTheLeaseAreDetected(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	for saw, tt := range map[string]struct {
 		edit    func(*redis.Options)
 		verdict doctor.Verdict
 	}{
-		"ReadTimeout is off":  {func(o *redis.Options) { o.ReadTimeout = -2 }, doctor.Failure},
-		"ReadTimeout is 40s":  {func(o *redis.Options) { o.ReadTimeout = 40 * time.Second }, doctor.Warning},
-		"DialTimeout is 20s":  {func(o *redis.Options) { o.DialTimeout = 20 * time.Second }, doctor.Warning},
-		"PoolSize is 1":       {func(o *redis.Options) { o.PoolSize = 1 }, doctor.Warning},
-		"its time-outs fit a": {func(*redis.Options) {}, doctor.OK},
+		"ReadTimeout is off": {func(o *redis.Options) { o.ReadTimeout = -2 }, doctor.Failure},
+		"ReadTimeout is 40s": {func(o *redis.Options) { o.ReadTimeout = 40 * time.Second }, doctor.Warning},
+		"DialTimeout is 20s": {func(o *redis.Options) { o.DialTimeout = 20 * time.Second }, doctor.Warning},
+		"PoolSize is 1":      {func(o *redis.Options) { o.PoolSize = 1 }, doctor.Warning},
+		"its timeouts fit a": {func(*redis.Options) {}, doctor.OK},
 	} {
 		o := plan
 		o.ReadOnly = true
 		want(t, examine(t, s.NewClient(t, tt.edit), o), "client", tt.verdict, saw)
 		o.Borrowed = true
 		if slices.ContainsFunc(examine(t, s.NewClient(t, tt.edit), o), func(f doctor.Finding) bool { return f.Check == "client" }) {
-			t.Errorf("%s: the time-outs of a borrowed client are examined", saw)
+			t.Errorf("%s: the timeouts of a borrowed client are checked", saw)
 		}
 	}
 }
 
-func TestWhoStopsReadingEndsTheExamination(t *testing.T) {
+func TestABreakEndsTheExamination(t *testing.T) {
 	t.Parallel()
 	for f := range doctor.Examine(t.Context(), redistest.Redis(t).NewClient(t), plan) {
 		if f.Check != "connection" {

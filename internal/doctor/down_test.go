@@ -31,7 +31,7 @@ func TestEachMissingRightIsNamedOnce(t *testing.T) {
 				for _, text := range []string{f.Saw, f.Remedy} {
 					rights := slices.DeleteFunc(strings.Fields(text), func(word string) bool { return !strings.HasPrefix(word, "+") })
 					if slices.Sort(rights); len(slices.Compact(slices.Clone(rights))) != len(rights) {
-						t.Errorf("without %q it says %q", denied, text)
+						t.Errorf("without %q a finding repeats a right: %q", denied, text)
 					}
 					named = append(named, rights...)
 				}
@@ -39,16 +39,16 @@ func TestEachMissingRightIsNamedOnce(t *testing.T) {
 		}
 		for _, right := range denied {
 			if !slices.Contains(named, "+"+right) {
-				t.Errorf("without %q it names %q", denied, named)
+				t.Errorf("without %q the findings name %q", denied, named)
 			}
 		}
 	}
 }
 
-// failing has each of these commands fail with an answer of the server.
+// failing makes commands fail with an error of the server.
 type failing struct {
 	answer   string
-	commands []string // none: all but those that read what the server is
+	commands []string // none: all except those that read the state of the server
 }
 
 // An answer is an error of a server.
@@ -88,8 +88,8 @@ func (f failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// An answer that the server gives to every command is reported as it is, whatever the check.
-func TestAServerThatRefusesIsNotTakenForSomethingElse(t *testing.T) {
+// Every check reports an error that does not depend on the command as it is.
+func TestAGeneralRefusalIsReportedAsItself(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	for text, remedy := range map[string]string{
@@ -112,7 +112,7 @@ func TestAServerThatRefusesIsNotTakenForSomethingElse(t *testing.T) {
 				}
 			}
 			if complaints == 0 {
-				t.Errorf("%s, for %q: nothing is said", text, commands)
+				t.Errorf("%s, for %q: no finding reports it", text, commands)
 			}
 		}
 	}

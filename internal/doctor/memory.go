@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// informative returns the servers that said something of themselves. Replicas are among them: any may be promoted.
+// informative returns the servers whose INFO is known, including replicas, because any of them may be promoted.
 func informative(servers []*server) (all []*server) {
 	for _, s := range servers {
 		if s.info != nil {
@@ -16,21 +16,21 @@ func informative(servers []*server) (all []*server) {
 	return all
 }
 
-// config returns a setting of a server; "" if it may not be asked.
+// config returns a setting of a server; "" if CONFIG GET is denied.
 func (s *server) config(ctx context.Context, name string) string {
 	return s.client.ConfigGet(ctx, name).Val()[name]
 }
 
-// nearlyFull is what of maxmemory may be used.
+// nearlyFull is the part of maxmemory from which on the server counts as nearly full.
 const nearlyFull = 0.9
 
 func (e *examination) checkMemory(context.Context) {
-	const check, remedy = "memory", "give it more memory: a full one refuses new locks, see " + pages + "#memory"
+	const check, remedy = "memory", "give it more memory: a full server refuses new locks, see " + pages + "#memory"
 	for _, s := range informative(e.servers) {
 		used, most := s.number("used_memory"), s.number("maxmemory")
 		switch share := float64(used) / float64(max(most, 1)); {
 		case s.info["maxmemory"] == "":
-			e.noteOf(s, check, Unknown, "", "INFO does not say maxmemory")
+			e.noteOf(s, check, Unknown, "", "INFO lacks maxmemory")
 		case most == 0:
 			e.noteOf(s, check, OK, "", "no limit (maxmemory 0)")
 		case share >= 1:
@@ -56,17 +56,17 @@ func bytes(n int64) string {
 }
 
 func (e *examination) checkEviction(context.Context) {
-	const check, remedy = "eviction", "CONFIG SET maxmemory-policy noeviction, or keep locks apart from the cache"
+	const check, remedy = "eviction", "CONFIG SET maxmemory-policy noeviction, or move locks to a Redis without a cache"
 	for _, s := range informative(e.servers) {
 		switch policy, limited := s.info["maxmemory_policy"], s.number("maxmemory") > 0; {
 		case policy == "":
-			e.noteOf(s, check, Unknown, remedy, "INFO does not say maxmemory-policy")
+			e.noteOf(s, check, Unknown, remedy, "INFO lacks maxmemory-policy")
 		case policy == "noeviction":
 			e.noteOf(s, check, OK, "", "maxmemory-policy noeviction")
 		case limited:
-			e.noteOf(s, check, Failure, remedy, "maxmemory-policy %s: a full server throws locks away while they are held", policy)
+			e.noteOf(s, check, Failure, remedy, "maxmemory-policy %s: a full server evicts locks that are held", policy)
 		default:
-			e.noteOf(s, check, Warning, remedy, "maxmemory-policy %s: with a limit (maxmemory is 0 now) locks would be thrown away", policy)
+			e.noteOf(s, check, Warning, remedy, "maxmemory-policy %s: if maxmemory is ever set (now 0), a full server will evict locks", policy)
 		}
 	}
 	e.noteSame(e.servers)
@@ -74,22 +74,22 @@ func (e *examination) checkEviction(context.Context) {
 
 func (e *examination) checkPersistence(ctx context.Context) {
 	const check = "persistence"
-	const remedy = "WithQuarantine keeps two holders apart after a crash; without it only tokens do: see " + pages + "#persistence-restarts-fail-over"
+	const remedy = "WithQuarantine prevents two holders after a crash; otherwise only fencing tokens protect writes: see " + pages + "#persistence-restarts-fail-over"
 	for _, s := range informative(e.servers) {
 		aof := s.info["aof_enabled"] == "1"
 		switch fsync := s.config(ctx, "appendfsync"); {
 		case s.info["aof_enabled"] == "":
-			e.noteOf(s, check, Unknown, "", "INFO does not say")
+			e.noteOf(s, check, Unknown, "", "INFO lacks the state of persistence")
 		case aof && s.info["aof_last_write_status"] == "err":
-			e.noteOf(s, check, Failure, "look at its log and its disk", "the last write to the append-only file failed")
+			e.noteOf(s, check, Failure, "check its log and its disk", "the last write to the append-only file failed")
 		case aof && fsync == "always":
 			e.noteOf(s, check, OK, "", "appendonly yes, appendfsync always: a crash loses no lock")
 		case aof:
 			e.noteOf(s, check, Advice, remedy, "appendonly yes: a crash may lose the locks of the last second")
 		case s.info["rdb_last_bgsave_status"] == "err":
-			e.noteOf(s, check, Warning, "look at its log and its disk", "the last snapshot failed: it may refuse writes")
+			e.noteOf(s, check, Warning, "check its log and its disk", "the last snapshot failed: the server may refuse writes")
 		default:
-			e.noteOf(s, check, Advice, remedy, "no append-only file: a crash loses the locks since the last snapshot, or all")
+			e.noteOf(s, check, Advice, remedy, "no append-only file: a crash loses all locks since the last snapshot, if there is one")
 		}
 	}
 	e.noteSame(e.servers)
@@ -108,18 +108,18 @@ func (e *examination) checkReplicas(ctx context.Context) {
 		}
 		switch {
 		case s.info["connected_slaves"] == "":
-			e.noteOf(s, check, Unknown, "", "INFO does not say whether it has any")
+			e.noteOf(s, check, Unknown, "", "INFO lacks the number of replicas")
 		case len(behind) > 0:
-			e.noteOf(s, check, Warning, "wait until it is online before a fail-over", "a replica is not in step: %s", strings.Join(behind, "; "))
+			e.noteOf(s, check, Warning, "wait until it is online before a fail-over", "a replica is not in sync: %s", strings.Join(behind, "; "))
 		case n == 0 && e.topology.Cluster:
-			e.noteOf(s, check, Warning, "give each master a replica", "none: the locks of its slots cannot be had while it is away")
+			e.noteOf(s, check, Warning, "give each master a replica", "none: while this master is down, the locks of its slots are unavailable")
 		case n == 0:
-			e.noteOf(s, check, OK, "", "none: there is no fail-over that loses locks, and no lock while the server is away")
+			e.noteOf(s, check, OK, "", "none: no fail-over can lose locks, but while the server is down no lock is available")
 		case least == "" || least == "0":
-			e.noteOf(s, check, Advice, "WithReplicas(1, …) excludes two holders after a fail-over; min-replicas-to-write 1 stops a master that is cut off",
-				"%d, and the master writes without them: a fail-over may lose the newest locks", n)
+			e.noteOf(s, check, Advice, "WithReplicas(1, …) prevents two holders after a fail-over; min-replicas-to-write 1 stops a master that is cut off",
+				"%d, and the master accepts writes without them: a fail-over may lose the newest locks", n)
 		default:
-			e.noteOf(s, check, OK, "", "%d, and min-replicas-to-write is %s", n, least)
+			e.noteOf(s, check, OK, "", "%d, min-replicas-to-write is %s", n, least)
 		}
 	}
 	e.noteSame(e.masters())

@@ -11,10 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// messages is how many are sent to see how long they take.
+// messages is the number of messages that the check sends.
 const messages = 20
 
-// checkMessages looks whether messages arrive: with them a lock is handed over at once, else by polls.
+// checkMessages checks that messages arrive. A message hands a lock over immediately; without messages waiting calls must poll.
 func (e *examination) checkMessages(ctx context.Context) {
 	const check = "messages"
 	tag, err := e.tagAt(ctx, e.firstMaster())
@@ -26,21 +26,21 @@ func (e *examination) checkMessages(ctx context.Context) {
 	took, err := e.sendMessages(ctx, channel, e.topology.Cluster)
 	switch {
 	case denied(err) != "":
-		e.note(check, Warning, "ACL SETUSER … +subscribe '&"+e.options.Prefix+":inbox:*'; in a Cluster +ssubscribe +sunsubscribe, too",
-			"the user may not subscribe: waiting calls have to poll, which is slow: %v", err)
+		e.note(check, Warning, "ACL SETUSER … +subscribe '&"+e.options.Prefix+":inbox:*'; in a Cluster also +ssubscribe +sunsubscribe",
+			"the user may not subscribe, so waiting calls must poll, which is slow: %v", err)
 	case refusal(err) != "":
-		e.note(check, Unknown, refusal(err), "the server takes no messages: %v", err)
+		e.note(check, Unknown, refusal(err), "the server refuses messages: %v", err)
 	case err != nil:
-		e.note(check, Warning, "look for a proxy that does not forward messages, and for firewalls",
-			"messages do not arrive: waiting calls have to poll, which is slow: %v", err)
+		e.note(check, Warning, "check for a proxy that does not forward messages, and for firewalls",
+			"messages do not arrive, so waiting calls must poll, which is slow: %v", err)
 	default:
-		e.note(check, OK, "", "%d of %d arrived, half of them within %v", messages, messages, round(median(took)))
+		e.note(check, OK, "", "%d of %d arrived, median %v", messages, messages, round(median(took)))
 	}
 }
 
 func (e *examination) firstMaster() *server { return e.masters()[0] }
 
-// sendMessages returns how long messages to a channel took to arrive.
+// sendMessages sends messages to a channel and returns the time that each took to arrive.
 func (e *examination) sendMessages(ctx context.Context, channel string, sharded bool) (took []time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
@@ -66,13 +66,13 @@ func (e *examination) sendMessages(ctx context.Context, channel string, sharded 
 		}
 		m, err := sub.ReceiveMessage(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("none within %v", e.patience)
+			err = fmt.Errorf("no message within %v", e.patience)
 		}
 		if err != nil {
 			return nil, err
 		}
 		if m.Payload != text {
-			return nil, fmt.Errorf("message %q came instead of %q", m.Payload, text)
+			return nil, fmt.Errorf("received message %q instead of %q", m.Payload, text)
 		}
 		took = append(took, time.Since(begun))
 	}
@@ -87,7 +87,7 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// round makes a time short to read.
+// round rounds a duration to a few digits.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d > 10*time.Millisecond:

@@ -12,12 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// masters returns the servers that take locks. There is at least one.
+// masters returns the servers that hold locks. There is at least one.
 func (e *examination) masters() []*server {
 	return slices.DeleteFunc(slices.Clone(e.servers), func(s *server) bool { return s.replica })
 }
 
-// replicas returns what a server says of each of its replicas: ip, port, state.
+// replicas returns the INFO fields of each replica of a server: ip, port, state.
 func (s *server) replicas() (all []map[string]string) {
 	for i := 0; ; i++ {
 		line, found := s.info[fmt.Sprintf("slave%d", i)]
@@ -33,10 +33,10 @@ func (s *server) replicas() (all []map[string]string) {
 	}
 }
 
-// replicaPatience is how long a replica has for all of its answers.
+// replicaPatience is the time in which a replica must give all its answers.
 const replicaPatience = 2 * time.Second
 
-// findReplicas adds the replicas of a server outside a Cluster, at the addresses that it knows them by, and their replicas.
+// findReplicas adds the replicas of a server outside a Cluster, at the addresses in its INFO, and their own replicas.
 func (e *examination) findReplicas(ctx context.Context, of *server) {
 	replicas := of.replicas()
 	if len(replicas) == 0 {
@@ -46,7 +46,7 @@ func (e *examination) findReplicas(ctx context.Context, of *server) {
 	if !ok {
 		e.absent += len(replicas)
 		e.unreached = append(e.unreached, Finding{Check: "connection", Verdict: Unknown,
-			Saw: fmt.Sprintf("replicas are not examined, as a redis client of type %T does not show its options: %d", e.rdb, len(replicas))})
+			Saw: fmt.Sprintf("replicas are not checked, because a Redis client of type %T does not show its options: %d", e.rdb, len(replicas))})
 		return
 	}
 	found, failed := make([]*server, len(replicas)), make([]error, len(replicas))
@@ -78,13 +78,13 @@ func (e *examination) findReplicas(ctx context.Context, of *server) {
 	}
 }
 
-// replicaOptions returns how to reach a replica: as its master is reached.
+// replicaOptions returns the options of the master's client, changed to reach a replica.
 func (e *examination) replicaOptions(master *redis.Options, addr string) *redis.Options {
 	o := *master
 	o.Network, o.Addr, o.DB = "tcp", addr, 0
 	o.PoolSize, o.MinIdleConns, o.MaxRetries, o.DialerRetries = 1, 0, -1, 1
 	if !e.topology.Single {
-		o.Dialer = nil // that of Sentinel leads to the master, whatever the address
+		o.Dialer = nil // Sentinel's dialer ignores the address and dials the master
 	}
 	return &o
 }
@@ -93,7 +93,7 @@ func (e *examination) knows(addr string) bool {
 	return slices.ContainsFunc(e.servers, func(s *server) bool { return s.addr == addr })
 }
 
-// add adds a server. A replica that does not answer is only reported.
+// add adds a server, or, after an error, a finding that a replica does not answer.
 func (e *examination) add(s *server, err error) {
 	if err == nil {
 		e.servers = append(e.servers, s)
@@ -102,7 +102,7 @@ func (e *examination) add(s *server, err error) {
 	e.absent++
 	e.unreached = append(e.unreached, Finding{
 		Check: "connection", Verdict: Unknown, Server: s.addr, Remedy: Remedy(err),
-		Saw: fmt.Sprintf("a replica is not examined, as it does not answer: %v", err),
+		Saw: fmt.Sprintf("a replica is not checked, because it does not answer: %v", err),
 	})
 }
 

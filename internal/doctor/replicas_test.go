@@ -48,10 +48,10 @@ func TestReplicasOutsideAClusterAreExamined(t *testing.T) {
 	want(t, findings, "eviction", doctor.Warning, "allkeys-lru")
 	for _, f := range findings {
 		if f.Check == "eviction" && f.Verdict == doctor.Warning && f.Server != ahead.Addr() {
-			t.Errorf("the replica's policy is said of %q", f.Server)
+			t.Errorf("the finding about the replica's policy names %q", f.Server)
 		}
 		if (f.Check == "role" || f.Check == "replicas") && f.Server != "" {
-			t.Errorf("what is said of all masters names %q: %+v", f.Server, f)
+			t.Errorf("a finding about all masters names %q: %+v", f.Server, f)
 		}
 	}
 }
@@ -90,7 +90,7 @@ type closed struct{ redis.UniversalClient }
 
 func (c closed) Unwrap() redis.UniversalClient { return c.UniversalClient }
 
-func TestReplicasThatCannotBeAskedAreReported(t *testing.T) {
+func TestUncheckedReplicasAreReported(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Redis(t).NewClient(t)
 	rdb.AddHook(saying{"role:master connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=online"})

@@ -14,25 +14,25 @@ import (
 
 // A try is a command that locks need, on a scratch key.
 type try struct {
-	right   string // as ACL SETUSER has it, without the sign
+	right   string // as in ACL SETUSER, without the sign
 	command []string
-	only    string // what needs it; "": all locks
-	cluster bool   // of a Cluster only
+	only    string // the purpose that needs it; "": all locks
+	cluster bool   // only in a Cluster
 }
 
-// purposes are for what some tries are needed only.
+// purposes describes the purposes of tries that not all locks need.
 var purposes = map[string]string{
 	"inspector":  "for lockmw.Inspector and the command lockmw",
-	"warnings":   "for warnings of eviction, shared commands and WithQuarantine",
+	"warnings":   "for warnings about eviction, for sharing commands and for WithQuarantine",
 	"quarantine": "for WithQuarantine",
 	"replicas":   "for WithReplicas",
 	"tools":      "for asynq.Inspector and asynq's tools",
 	"groups":     "for groups of tasks (asynq.Group)",
-	"cancelling": "for asynq.Inspector.CancelProcessing; without it, each asynq server logs an error every 5 s",
+	"cancelling": "for asynq.Inspector.CancelProcessing (without them each asynq server logs an error every 5 s)",
 }
 
-// triesOf reads commands with semicolons between them, in which KEY and CHANNEL stand for scratch names. After a # comes a purpose,
-// or cluster.
+// triesOf parses commands that are separated by semicolons. KEY and CHANNEL stand for scratch names. A purpose, or "cluster", may follow
+// after a #.
 func triesOf(text string) (all []try) {
 	for one := range strings.SplitSeq(text, ";") {
 		command, purpose, _ := strings.Cut(one, " #")
@@ -44,7 +44,7 @@ func triesOf(text string) (all []try) {
 	return all
 }
 
-// tries are in the order in which they can be done: each finds what those before it have written.
+// tries are in an order that works: each command finds the data that earlier ones have written.
 var tries = triesOf(`
 	ping; time; set KEY 1 px 10000; get KEY; exists KEY; pexpire KEY 10000; pttl KEY; eval return(1) 1 KEY;
 	evalsha 930269f31393d0be681588b6ab08dccee7d6bb67 1 KEY; del KEY; hset KEY a 1 b 2; pexpire KEY 10000; hget KEY a;
@@ -55,13 +55,13 @@ var tries = triesOf(`
 
 // A demand is a set of rights that some code needs.
 type demand struct {
-	check, by string                             // the name of the check, and the code
-	names     func(tag string) *strings.Replacer // has the names for KEY and CHANNEL
-	patterns  map[string]string                  // what allows them: keys by "~", channels by "&"
+	check, by string                             // the name of the check, and the code that needs the rights
+	names     func(tag string) *strings.Replacer // replaces KEY and CHANNEL
+	patterns  map[string]string                  // the ACL patterns that allow them: keys under "~", channels under "&"
 	tries     []try
 }
 
-// demands are what to try.
+// demands returns the sets of rights to try.
 func (e *examination) demands() []demand {
 	prefix := e.options.Prefix
 	all := []demand{{
@@ -77,7 +77,7 @@ func (e *examination) demands() []demand {
 	return all
 }
 
-// checkRights tries what locks need, and asynq if that is asked for, at each master: rights are given at each.
+// checkRights tries the rights of all demands at each master, because each server has its own ACL.
 func (e *examination) checkRights(ctx context.Context) {
 	var all []Finding
 	for _, d := range e.demands() {
@@ -96,7 +96,7 @@ func (e *examination) checkRights(ctx context.Context) {
 	e.findings = all
 }
 
-// tagAt returns a hash tag whose keys are at a server.
+// tagAt returns a hash tag whose keys belong to a server.
 func (e *examination) tagAt(ctx context.Context, s *server) (string, error) {
 	cluster := transport.ClusterOf(e.rdb)
 	for {
@@ -120,7 +120,7 @@ func (e *examination) tagAt(ctx context.Context, s *server) (string, error) {
 func (e *examination) checkRightsAt(ctx context.Context, s *server, d demand, tag string) {
 	names := d.names(tag)
 	var missing []string
-	optional := make(map[string][]string) // by what they are for
+	optional := make(map[string][]string) // by purpose
 	rights := 0
 	for _, t := range d.tries {
 		if t.cluster && !e.topology.Cluster {
@@ -133,7 +133,7 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, d demand, ta
 		}
 		err := s.do(ctx, args)
 		if remedy := refusal(err); remedy != "" {
-			e.noteOf(s, d.check, Unknown, remedy, "the user's rights are not known, as the server refuses commands: %v", err)
+			e.noteOf(s, d.check, Unknown, remedy, "the user's rights are unknown, because the server refuses commands: %v", err)
 			return
 		}
 		right, rule := denied(err), "+"+t.right
@@ -147,33 +147,33 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, d demand, ta
 		case right != "+":
 			e.noteOf(s, d.check, Failure, "ACL SETUSER … "+rule, "%v", err)
 			return
-		case !slices.Contains(missing, rule): // some are tried for several kinds of keys
+		case !slices.Contains(missing, rule): // some commands are tried more than once
 			missing = append(missing, rule)
 		}
 	}
 	if len(missing) > 0 {
 		rights := strings.Join(missing, " ")
-		e.noteOf(s, d.check, Failure, "ACL SETUSER … "+rights, "the user may not do what %s need: %s", d.by, rights)
+		e.noteOf(s, d.check, Failure, "ACL SETUSER … "+rights, "the user lacks rights that %s need: %s", d.by, rights)
 	}
 	for _, t := range d.tries {
 		if rights := strings.Join(optional[t.only], " "); rights != "" {
-			e.noteOf(s, d.check, Advice, "ACL SETUSER … "+rights, "the user may not do what is needed %s: %s", t.only, rights)
+			e.noteOf(s, d.check, Advice, "ACL SETUSER … "+rights, "the user lacks rights %s: %s", t.only, rights)
 			delete(optional, t.only)
 		}
 	}
 	if len(missing) == 0 {
-		e.noteOf(s, d.check, OK, "", "the user may do what %s need: %d commands tried", d.by, rights)
+		e.noteOf(s, d.check, OK, "", "the user has the rights that %s need: %d commands tried", d.by, rights)
 	}
 }
 
 // do sends a command.
 func (s *server) do(ctx context.Context, args []any) error {
 	if args[0] != "subscribe" {
-		return s.client.(interface { // all clients have it
+		return s.client.(interface { // all clients have this method
 			Do(ctx context.Context, args ...any) *redis.Cmd
 		}).Do(ctx, args...).Err()
 	}
-	sub := s.client.(interface { // this, too
+	sub := s.client.(interface { // all clients have this method
 		Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 	}).Subscribe(ctx, args[1].(string))
 	defer sub.Close()
@@ -181,7 +181,7 @@ func (s *server) do(ctx context.Context, args []any) error {
 	return err
 }
 
-// refusal returns what to do about an answer that the server gives whatever it is asked, such as CLUSTERDOWN; "" for another error.
+// refusal returns the remedy for an error that does not depend on the command, such as CLUSTERDOWN; "" for other errors.
 func refusal(err error) (remedy string) {
 	var answer redis.Error
 	if errors.As(err, &answer) && denied(err) == "" {
@@ -190,7 +190,7 @@ func refusal(err error) (remedy string) {
 	return ""
 }
 
-// denied returns what a command was denied for: a command, keys (~) or channels (&); "" if it was not.
+// denied returns the kind of right that was missing: "+" a command, "~" keys, "&" channels; "" if the command was not denied.
 func denied(err error) string {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
@@ -208,10 +208,10 @@ func denied(err error) string {
 	return ""
 }
 
-// asynqCancel is the channel on which asynq.Inspector asks servers to cancel a task. An id that no task has is ignored.
+// asynqCancel is the channel on which asynq.Inspector asks servers to cancel a task. Servers ignore an unknown task id.
 const asynqCancel = "asynq:cancel"
 
-// asynqDemand is what asynq 0.26 and asynqmw need in the Redis of the queues.
+// asynqDemand has the rights that asynq 0.26 and asynqmw need in the Redis of the queues.
 var asynqDemand = demand{
 	check: "asynq", by: "asynq and asynqmw",
 	names: func(tag string) *strings.Replacer {

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// saying has a server say something else of itself.
+// saying replaces the answer to INFO.
 type saying struct{ lines string }
 
 func (saying) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -29,7 +29,7 @@ func (s saying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func TestWhatAServerSaysOfItselfIsJudged(t *testing.T) {
+func TestTheFieldsOfINFOAreJudged(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	o := plan
@@ -50,7 +50,7 @@ func TestWhatAServerSaysOfItselfIsJudged(t *testing.T) {
 		{"aof_enabled:1 aof_last_write_status:err", "persistence", doctor.Failure, "append-only file failed"},
 		{"aof_enabled:1", "persistence", doctor.Advice, "the last second"},
 		{"aof_enabled:0 rdb_last_bgsave_status:err", "persistence", doctor.Warning, "snapshot failed"},
-		{"connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=wait_bgsave", "replicas", doctor.Warning, "not in step"},
+		{"connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=wait_bgsave", "replicas", doctor.Warning, "not in sync"},
 		{"connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=online", "replicas", doctor.Advice, "may lose the newest"},
 	} {
 		rdb := s.NewClient(t)

@@ -14,22 +14,22 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A server is one of those that hold locks, or a replica.
+// A server is a master, which holds locks, or a replica.
 type server struct {
 	addr    string
 	client  redis.Cmdable
-	info    map[string]string // what INFO says; nil: nothing
+	info    map[string]string // fields of INFO; nil: unknown
 	infoErr error
 	replica bool
 }
 
-// number returns a number of INFO; 0 if it does not say.
+// number returns a numeric field of INFO; 0 if it is missing.
 func (s *server) number(field string) int64 {
 	n, _ := strconv.ParseInt(s.info[field], 10, 64)
 	return n
 }
 
-// connect finds the servers, and whether they answer.
+// connect finds the servers and checks that they answer.
 func (e *examination) connect(ctx context.Context) {
 	const check = "connection"
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
@@ -50,7 +50,7 @@ func (e *examination) connect(ctx context.Context) {
 	case replicas > 0:
 		e.note(check, OK, "", "a master and its replicas answer: %d", replicas)
 	case !e.topology.Single:
-		e.note(check, OK, "", "a server that Sentinel knows answers")
+		e.note(check, OK, "", "the master of the Sentinels answers")
 	default:
 		e.note(check, OK, "", "one server answers")
 	}
@@ -100,16 +100,16 @@ func (e *examination) findServers(ctx context.Context) error {
 	return nil
 }
 
-// ask fails if the server does not answer.
+// ask reads INFO. It fails only if the server does not answer.
 func (s *server) ask(ctx context.Context) error {
 	if err := s.client.Ping(ctx).Err(); err != nil {
 		return err
 	}
-	s.info, s.infoErr = transport.ReadInfo(ctx, s.client) // which may be denied
+	s.info, s.infoErr = transport.ReadInfo(ctx, s.client) // INFO may be denied
 	return nil
 }
 
-// checkServers looks at what software the servers run.
+// checkServers checks the software of the servers.
 func (e *examination) checkServers(context.Context) {
 	const check = "server"
 	for _, s := range e.servers {
@@ -117,11 +117,11 @@ func (e *examination) checkServers(context.Context) {
 		major, _ := strconv.Atoi(strings.SplitN(version, ".", 2)[0])
 		switch {
 		case s.info == nil:
-			e.noteOf(s, check, Unknown, "allow +info, for a better examination", "INFO: %v", s.infoErr)
+			e.noteOf(s, check, Unknown, "allow +info for more checks", "INFO: %v", s.infoErr)
 		case s.info["redis_mode"] == "sentinel" || s.info["server_mode"] == "sentinel":
 			e.noteOf(s, check, Failure, "use a URL for Sentinel", "this is a Sentinel, which holds no data")
 		case version == "":
-			e.noteOf(s, check, Unknown, "", "INFO does not say which version it is")
+			e.noteOf(s, check, Unknown, "", "INFO lacks the version")
 		case name != "redis" && name != "valkey":
 			e.noteOf(s, check, Warning, "test it well: lockmw is tested with Redis and Valkey", "%s %s", name, version)
 		case name == "redis" && major < 6:
@@ -133,7 +133,7 @@ func (e *examination) checkServers(context.Context) {
 	e.noteSame(e.servers)
 }
 
-// checkAddress looks whether one server is behind the address. Connections that a proxy spreads reach several.
+// checkAddress checks that the address leads to one server. A proxy may spread connections over several.
 func (e *examination) checkAddress(ctx context.Context) {
 	const check = "address"
 	if e.topology.Cluster {
@@ -152,7 +152,7 @@ func (e *examination) checkAddress(ctx context.Context) {
 	}
 	client, ok := e.rdb.(interface{ Conn() *redis.Conn })
 	if !ok {
-		e.note(check, Unknown, "", "a redis client of type %T does not show its connections", e.rdb)
+		e.note(check, Unknown, "", "a Redis client of type %T does not show its connections", e.rdb)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -160,19 +160,19 @@ func (e *examination) checkAddress(ctx context.Context) {
 	ids, connections := runIDs(ctx, client)
 	switch {
 	case len(ids) == 0:
-		e.note(check, Unknown, "allow +info, for a better examination", "whether one server is behind the address is not known")
+		e.note(check, Unknown, "allow +info for more checks", "unknown whether the address leads to one server")
 	case len(ids) > 1:
-		e.note(check, Failure, "give the address of one server, or use a client for Sentinel or a Cluster",
-			"%d servers are behind the address, by turns: two could hold a lock", len(ids))
+		e.note(check, Failure, "use the address of one server, or a client for Sentinel or a Cluster",
+			"the address leads to %d servers in turn: two callers could hold one lock", len(ids))
 	default:
-		e.note(check, OK, "", "one server is behind it, on %d connections", connections)
+		e.note(check, OK, "", "leads to one server, on %d connections", connections)
 	}
 }
 
-// runIDs returns what servers several connections lead to, and how many connections they were.
+// runIDs returns the run ids of the servers that several connections reach, and the number of connections.
 func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids map[string]bool, connections int) {
 	ids = make(map[string]bool)
-	var open [8]*redis.Conn // all at once: each is another one
+	var open [8]*redis.Conn // all open together, so that the pool cannot return one twice
 	defer func() {
 		for _, conn := range open[:connections] {
 			_ = conn.Close()
@@ -181,7 +181,7 @@ func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids ma
 	for i := range open {
 		open[i] = client.Conn()
 		info, err := transport.ReadInfo(ctx, open[i], "server")
-		if err != nil { // the pool may be small
+		if err != nil { // the pool may have fewer connections
 			_ = open[i].Close()
 			break
 		}
@@ -193,16 +193,16 @@ func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids ma
 	return ids, connections
 }
 
-// checkRoles looks whether the servers take writes.
+// checkRoles checks that the servers are masters.
 func (e *examination) checkRoles(context.Context) {
 	const check = "role"
 	for _, s := range e.masters() {
 		switch {
 		case s.info == nil:
 		case s.info["role"] == "":
-			e.noteOf(s, check, Unknown, "", "INFO does not say whether it is a master")
+			e.noteOf(s, check, Unknown, "", "INFO lacks the role")
 		case s.info["role"] == "slave":
-			e.noteOf(s, check, Failure, "give the address of the master, or use a client for Sentinel", "a replica of %s:%s", s.info["master_host"], s.info["master_port"])
+			e.noteOf(s, check, Failure, "use the address of the master, or a client for Sentinel", "a replica of %s:%s", s.info["master_host"], s.info["master_port"])
 		default:
 			e.noteOf(s, check, OK, "", "a master")
 		}

@@ -9,18 +9,18 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// What is measured, and from when on it is slow.
+// The amounts of measurement, and the limits for a warning.
 const (
 	scriptCalls = 1000                   // commands in a script
-	slowCall    = 10 * time.Microsecond  // for one of them; an idle server takes less than 1 us
+	slowCall    = 10 * time.Microsecond  // limit for one command; an idle server takes less than 1 us
 	pairs       = 50                     // locks taken and released
-	slowPair    = 20 * time.Millisecond  // every request with a lock takes so much longer
-	handOvers   = 20                     // from one Client to another, at most
-	enough      = 2 * time.Second        // for them
-	slowHand    = 100 * time.Millisecond // a busy key is used at most ten times a second then
+	slowPair    = 20 * time.Millisecond  // limit for one lock: each request with a lock takes this much longer
+	handOvers   = 20                     // maximum number of hand-overs between two Clients
+	enough      = 2 * time.Second        // maximum total time of the hand-overs
+	slowHand    = 100 * time.Millisecond // limit for a hand-over: at most ten of them a second per key
 )
 
-// checkScripts measures how fast scripts run, beside the way to the server and back.
+// checkScripts measures the speed of scripts without the round trip to the server.
 func (e *examination) checkScripts(ctx context.Context) {
 	const check = "scripts"
 	tag, err := e.tagAt(ctx, e.firstMaster())
@@ -43,19 +43,19 @@ func (e *examination) checkScripts(ctx context.Context) {
 	}
 	each := max(median(runs)-median(ways), 0) / scriptCalls
 	if each > slowCall {
-		e.note(check, Warning, "look at what else the server does, whether MONITOR runs, and at its processor", "a command in a script takes %v", each)
+		e.note(check, Warning, "check the other load of the server, whether MONITOR runs, and its CPU", "a command in a script takes %v", each)
 		return
 	}
-	e.note(check, OK, "", "a command in a script takes %v, the way to the server and back %v", each, round(median(ways)))
+	e.note(check, OK, "", "a command in a script takes %v, a round trip %v", each, round(median(ways)))
 }
 
-// newClient returns a Client for keys of the doctor.
+// newClient returns a Client for the keys of the check.
 func (e *examination) newClient() (*lockmw.Client, error) {
 	return lockmw.New(e.rdb, lockmw.WithPrefix(e.options.Prefix), lockmw.WithLogger(slog.New(slog.DiscardHandler)),
 		lockmw.WithLease(e.options.Lease), lockmw.WithWait(e.patience))
 }
 
-// checkLock measures how long a lock takes that nobody else wants.
+// checkLock measures the time of an uncontended lock.
 func (e *examination) checkLock(ctx context.Context) {
 	const check = "lock"
 	took, err := e.timePairs(ctx)
@@ -63,9 +63,9 @@ func (e *examination) checkLock(ctx context.Context) {
 	case err != nil:
 		e.note(check, Failure, Remedy(err), "%v", err)
 	case middle > slowPair:
-		e.note(check, Warning, "run the server nearer to those who use it", "taking and releasing one takes %v, the slowest of %d %v", round(middle), pairs, round(took[len(took)-1]))
+		e.note(check, Warning, "run the server closer to its clients", "acquire and release take %v, the slowest of %d took %v", round(middle), pairs, round(took[len(took)-1]))
 	default:
-		e.note(check, OK, "", "taking and releasing one takes %v, the slowest of %d %v", round(middle), pairs, round(took[len(took)-1]))
+		e.note(check, OK, "", "acquire and release take %v, the slowest of %d took %v", round(middle), pairs, round(took[len(took)-1]))
 	}
 }
 
@@ -85,14 +85,14 @@ func (e *examination) timePairs(ctx context.Context) (took []time.Duration, err 
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 { // the first one sends the scripts
+		if i > 0 { // the first one loads the scripts
 			took = append(took, time.Since(begun))
 		}
 	}
 	return took, nil
 }
 
-// checkHandOver measures how long it takes from a release in one Client to the grant in another.
+// checkHandOver measures the time from a release in one Client to the grant in another.
 func (e *examination) checkHandOver(ctx context.Context) {
 	const check = "hand-over"
 	took, err := e.timeHandOvers(ctx)
@@ -100,9 +100,9 @@ func (e *examination) checkHandOver(ctx context.Context) {
 	case err != nil:
 		e.note(check, Failure, Remedy(err), "%v", err)
 	case middle > slowHand:
-		e.note(check, Warning, "look at what was said of messages", "from a release to the next holder it takes %v: waiting calls have to poll", round(middle))
+		e.note(check, Warning, "see the finding about messages", "release to next grant takes %v: waiting calls must poll", round(middle))
 	default:
-		e.note(check, OK, "", "from a release to the next holder it takes %v, the slowest of %d %v", round(middle), len(took), round(took[len(took)-1]))
+		e.note(check, OK, "", "release to next grant takes %v, the slowest of %d took %v", round(middle), len(took), round(took[len(took)-1]))
 	}
 }
 
@@ -140,7 +140,7 @@ func (e *examination) timeHandOvers(ctx context.Context) (took []time.Duration, 
 		}()
 		select {
 		case <-waits:
-		case g := <-granted: // it failed
+		case g := <-granted: // the call failed
 			_ = hold.Unlock()
 			return nil, g.err
 		}
@@ -150,7 +150,7 @@ func (e *examination) timeHandOvers(ctx context.Context) (took []time.Duration, 
 		if hold, err = g.hold, g.err; err == nil {
 			err = unlockErr
 		}
-		if i > 0 { // the first one subscribes
+		if i > 0 { // the first one includes the subscription
 			took = append(took, max(g.at.Sub(begun), 0))
 		}
 	}

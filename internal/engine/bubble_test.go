@@ -236,7 +236,7 @@ func (b *bubble) checkGone(e *Engine) {
 			break // what the server has not confirmed
 		}
 		switch owner.(type) {
-		case *lease, *request, *run, *release, *tally, *cancellation, *nested: // the others are of no lock
+		case *lease, *request, *grantBatch, *release, *waiterReporter, *cancellation, *nested: // the others are of no lock
 			b.Errorf("a timer is left: of a %T", owner)
 		}
 	}

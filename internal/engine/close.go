@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// Shutdown refuses new calls, ends waits, and returns when no hold is left or ctx ends.
+// Shutdown refuses new calls, ends waits, and returns when all holds have ended or ctx ends.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.closing.Store(true)
 	e.eachCohort(func(c *cohort) { c.failAll(&core.AcquireError{Err: core.ErrClosed}) })
@@ -20,7 +20,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return e.active.AwaitEnd(ctx)
 }
 
-// endLeaders asks for the end of all holds that would go on for ever.
+// endLeaders asks leaders to end their holds, which would otherwise last forever.
 func (e *Engine) endLeaders() {
 	var leaders []*hold
 	for _, l := range e.ids.leases() {
@@ -37,8 +37,8 @@ func (e *Engine) endLeaders() {
 	}
 }
 
-// Close ends waits and holds, releases the locks, and returns when no goroutine is left (rule 16 of
-// docs/protocol.md). Its error says how many locks are left. Further calls do nothing.
+// Close ends waits and holds, releases the locks, and returns when all goroutines have ended (rule 16 of docs/protocol.md). Its
+// error gives the number of locks that are left. Further calls do nothing.
 func (e *Engine) Close() (err error) {
 	e.closeOnce.Do(func() { err = e.close() })
 	return err
@@ -57,12 +57,12 @@ func (e *Engine) close() error {
 	e.schedule.Stop()
 	e.detector.Stop()
 	e.inboxes.Stop()
-	e.looks.Stop()
+	e.diagnoses.Stop()
 	e.sender.Stop()
 	return left.Report(e.cfg.Logger)
 }
 
-// detachLeases ends all leases on this side.
+// detachLeases ends all leases in this process.
 func (e *Engine) detachLeases() (leases []*lease, lost []*hold) {
 	for _, l := range e.ids.leases() {
 		l.c.shard.mu.Lock()
@@ -75,12 +75,12 @@ func (e *Engine) detachLeases() (leases []*lease, lost []*hold) {
 	return leases, lost
 }
 
-// endings counts the releases and cancellations, which Close waits for. One is counted from before its first try until after
-// its last, so that none can be overlooked between two tries.
+// endings counts releases and cancellations, for which Close waits. Each is counted from before its first try until after its
+// last, so that none is overlooked between two tries.
 type endings struct {
 	begun, ended atomic.Int64
-	unreleased   atomic.Int64          // holds that may still be at the server; a request without an answer is not counted
-	lastErr      atomic.Pointer[error] // of a try that failed
+	unreleased   atomic.Int64          // holds that may still be on the server; a request without an answer is not counted
+	lastErr      atomic.Pointer[error] // of a failed try
 }
 
 func (n *endings) begin(isHold bool) {
@@ -90,7 +90,7 @@ func (n *endings) begin(isHold bool) {
 	}
 }
 
-// done notes that the server has confirmed an ending.
+// done records that the server has confirmed an ending.
 func (n *endings) done(isHold bool) {
 	if n.lastErr.Load() != nil {
 		n.lastErr.Store(nil)
@@ -101,18 +101,18 @@ func (n *endings) done(isHold bool) {
 	n.ended.Add(1)
 }
 
-// failed notes why a try has failed.
+// failed records the error of a try.
 func (n *endings) failed(err error) { n.lastErr.Store(&err) }
 
-// giveUp notes that there are no more tries. The server keeps the hold until its lease expires.
+// giveUp records that there are no more tries. The server keeps the hold until its lease expires.
 func (n *endings) giveUp() { n.ended.Add(1) }
 
-// expired notes that a hold is not at the server any more.
+// expired records that a hold is no longer on the server.
 func (n *endings) expired() { n.unreleased.Add(-1) }
 
 // isDone reports whether all that has begun has ended.
 func (n *endings) isDone() bool {
-	ended := n.ended.Load() // read first: it must not include one that has begun later
+	ended := n.ended.Load() // read first, so that it does not include one that begins later
 	return n.begun.Load() == ended
 }
 
@@ -124,31 +124,31 @@ func (n *endings) left() Left {
 	return left
 }
 
-// Left is how many holds a Close leaves at the server, and the last reason.
+// Left is the number of holds that a Close leaves on the server, and the last error.
 type Left struct {
 	Holds int
 	Err   error
 }
 
-// Report logs what is left, and returns it as the error of the Close; nil if nothing is.
+// Report logs the holds that are left, and returns the error of the Close; nil if none are left.
 func (l Left) Report(log *slog.Logger) error {
 	if l.Holds == 0 {
 		return nil
 	}
-	log.Warn("lockmw: Close could not release all locks; those that are left become free when their leases expire",
+	log.Warn("lockmw: Close could not release all locks; the rest expire with their leases",
 		"locks", l.Holds, "error", l.Err)
-	return fmt.Errorf("not all locks could be released; left until their leases expire: %d: %w", l.Holds, l.Err)
+	return fmt.Errorf("%d locks not released, held until their leases expire: %w", l.Holds, l.Err)
 }
 
-// closePatience is for how long Close waits for the server to confirm one more release or cancellation.
+// closePatience is how long Close waits for the server to confirm another release or cancellation.
 const closePatience = 2 * time.Second
 
-// AwaitEndings returns when the server has confirmed all releases and cancellations, or has confirmed none for a while. What is
-// returned is left at the server.
+// AwaitEndings returns when the server has confirmed all releases and cancellations, or has confirmed none for a while. It
+// returns what is left on the server.
 func (e *Engine) AwaitEndings() Left {
 	ended, since := e.endings.ended.Load(), clock.Now()
 	for e.sender.Context().Err() == nil {
-		idle := e.sender.WaitIdle(minCancelDelay) // a call on its way may begin an ending
+		idle := e.sender.WaitIdle(minCancelDelay) // a call in flight may begin an ending
 		if idle && e.endings.isDone() {
 			break
 		}

@@ -131,7 +131,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 				if n == 0 || n == many {
 					b.Fatalf("%d locks are left: nothing was shown", n)
 				}
-				if words := fmt.Sprintf("expire: %d: ", n); !errors.Is(err, core.ErrUnavailable) ||
+				if words := fmt.Sprintf("%d locks not released", n); !errors.Is(err, core.ErrUnavailable) ||
 					!strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), string(failed)) {
 					b.Errorf("%v, want ErrUnavailable that says %q and %q", err, words, failed)
 				}

@@ -10,39 +10,39 @@ import (
 )
 
 // A cohort is the callers of this process that share one ticket in Redis, in the order of their calls. Callers of the plain lock
-// pass it on to one another without a round trip, as long as they have tokens for it (see localq). Readers share a lease. Every
-// other caller is a cohort of its own, which keeps the order strict (rules 10 and 11 of docs/protocol.md). The shard's mutex
-// guards a cohort, which exists while it is used.
+// pass it on to one another without a round trip as long as there are tokens (see localq). Readers share a lease. Every other
+// caller is a cohort of its own, which keeps the order strict (rules 10 and 11 of docs/protocol.md). A cohort exists while it is
+// in use. The shard's mutex guards it.
 type cohort struct {
 	*entry
 	kind kind
 	list.Links[*cohort]
 
 	waiters    localq.Queue
-	request    *request      // sent, and not granted yet
-	lease      *lease        // granted
-	sentAt     clock.Instant // when a request, a renewal for joining readers or a release was sent
-	tally      *tally        // of the lease; nil: nobody has waited behind it
-	tokenBlock int32         // how many passes the last uncontended grant had tokens for
-	releasing  *release      // on its way; nil: none
-	raising    bool          // raise.lua is on its way
-	raises     int8          // runs of it since the last grant
-	over       bool          // it is not used any more
+	request    *request        // sent, and not yet granted
+	lease      *lease          // granted
+	sentAt     clock.Instant   // when a request, a renewal for joining readers or a release was sent
+	reporter   *waiterReporter // of the lease; nil if no caller has waited behind it
+	tokenBlock int32           // the number of passes in the last uncontended grant's token block
+	releasing  *release        // the release in flight; nil: none
+	raising    bool            // raise.lua is in flight
+	raises     int8            // executions of raise.lua since the last grant
+	over       bool            // no longer in use
 }
 
 // isShared reports whether the callers are readers that share a lease.
 func (c *cohort) isShared() bool { return c.kind == sharing }
 
-// unlock unlocks the shard. It removes the cohort if that has nothing to do.
+// unlock unlocks the shard. It removes the cohort if it is idle.
 func (c *cohort) unlock() {
-	if c.lease != nil && (c.waiters.Len > 0 || c.tally != nil) {
-		c.keepTally()
+	if c.lease != nil && (c.waiters.Len > 0 || c.reporter != nil) {
+		c.planReport()
 	}
 	c.removeIfIdle()
 	c.shard.mu.Unlock()
 }
 
-// removeIfIdle removes the cohort if it has nothing to do.
+// removeIfIdle removes the cohort if it is idle.
 func (c *cohort) removeIfIdle() {
 	if c.waiters.Len == 0 && c.request == nil && c.lease == nil && c.releasing == nil && !c.over {
 		c.over = true
@@ -50,8 +50,8 @@ func (c *cohort) removeIfIdle() {
 	}
 }
 
-// enqueue queues w. It returns the run that its own goroutine is to send, if the cohort has no request yet, or an error if w may
-// not wait.
+// enqueue queues w. If the cohort has no request yet, it returns the call that the goroutine of w has to send. It returns an
+// error if w may not wait.
 func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err error) {
 	if c.e.closing.Load() {
 		return nil, &core.AcquireError{Err: core.ErrClosed}
@@ -62,8 +62,8 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 		}
 	}
 	switch waiting := c.waiting(); {
-	case w.IsHurried() && c.releasing != nil && c.releasing.lastErr != nil:
-		return nil, &core.AcquireError{Err: transport.Failure(c.releasing.lastErr)} // nobody gets the lock before the release
+	case w.FailsFast() && c.releasing != nil && c.releasing.lastErr != nil:
+		return nil, &core.AcquireError{Err: transport.Failure(c.releasing.lastErr)} // no caller gets the lock before that release
 	case w.Req.MaxWaiters > 0 && waiting >= w.Req.MaxWaiters:
 		holders, _ := c.knownHolders(at)
 		return nil, localq.TooMany(waiting, holders)
@@ -79,8 +79,8 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 		}
 		return nil, nil
 	}
-	if w.IsHurried() {
-		c.hurry()
+	if w.FailsFast() {
+		c.retryNow()
 	}
 	if r := c.newRequest(nil); r != nil {
 		return r.call(), nil
@@ -88,7 +88,7 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 	return nil, nil
 }
 
-// knownHolders returns the holders as far as they are known, and whether the lock is certainly held.
+// knownHolders returns the known holders, and whether the lock is certainly held.
 func (c *cohort) knownHolders(at moment) (holders []core.Holder, held bool) {
 	switch {
 	case c.lease != nil && c.isShared():
@@ -106,14 +106,14 @@ func (c *cohort) localHolder(at moment) []core.Holder {
 	return []core.Holder{c.lease.holds.First().Describe(c.e.process, c.lease.expiry().Sub(at.now), at.time, at.now)}
 }
 
-// sendRequest sends a request for the first waiter, if one is needed. p is what the request replaces, or nil.
+// sendRequest sends a request for the first waiter, if one is needed. The request replaces p unless that is nil.
 func (c *cohort) sendRequest(p *script.Predecessor) {
 	if r := c.newRequest(p); r != nil {
 		c.e.sender.Start(r.call())
 	}
 }
 
-// newRequest returns the request for the first waiter; nil if there is one already or none is needed.
+// newRequest returns a request for the first waiter, or nil if there is one already or none is needed.
 func (c *cohort) newRequest(p *script.Predecessor) *request {
 	if c.request != nil || c.lease != nil || c.releasing != nil || c.raising {
 		return nil
@@ -136,9 +136,9 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 	return r
 }
 
-// tokensWanted returns how many tokens to request if the lock is free, and if it is granted later: one for
-// the hold, and one for each pass within the process. The block doubles each time while no other process
-// wants the lock, but only while a message could say that one does.
+// tokensWanted returns how many tokens to request, for a lock that is free and for a later grant: one for the hold, and one for
+// each pass within the process. While no other process wants the lock, the block doubles each time, but only while a message
+// could announce such a process.
 func (c *cohort) tokensWanted() (free, queued int) {
 	passes := c.e.cfg.LocalPasses
 	if lead := c.waiters.Leader(); lead != nil && lead.Req.Vote != nil {
@@ -157,7 +157,7 @@ func (c *cohort) tokensWanted() (free, queued int) {
 	return 1 + block, 1 + passes
 }
 
-// votesWanted is tokensWanted for a vote. As long as no message could say that somebody else waits, they are not many.
+// votesWanted is tokensWanted for a vote. It asks for few tokens while no message could announce another waiter.
 func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
 	tokens := max(v.Tokens, 1)
 	if few := 1 + c.e.cfg.LocalPasses; tokens > few {
@@ -169,12 +169,11 @@ func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
 	return tokens, tokens
 }
 
-// onGranted makes a lease of a granted request and gives it to the first waiter. then is when the call was
-// sent that the server answered. The lease is good until the time given. confirmed says that the server has
-// set the whole lease; otherwise it has set the accept window.
+// onGranted turns a granted request into a lease and gives it to the first waiter. then is when the answered call was sent, and
+// until is the end of the lease. confirmed means that the server has set the whole lease; otherwise it has set the accept window.
 func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant, confirmed bool) {
 	e, now := c.e, clock.Now()
-	r.provesLoss()
+	r.loseEarlierLease()
 	switch {
 	case c.waiters.Len == 0:
 		c.detach(r)
@@ -183,8 +182,8 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	case !now.Before(until):
 		r.onLate()
 		return
-	case r.isOld(g):
-		r.onOldToken()
+	case r.isStale(g):
+		r.onStaleToken()
 		return
 	}
 	c.noteToken(g.Token + g.Tokens - 1)
@@ -204,11 +203,11 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	c.detachKeepingID(r)
 	c.lease = l
 	if r.several {
-		c.startTally(l, unknown)
+		c.startReporter(l, unknown)
 	}
 	c.addLease(l)
 	e.identity.used(now)
-	e.ids.set(l.id, l) // replaces r: a push that comes now must find one of them
+	e.ids.set(l.id, l) // replaces r: a push that arrives now must find one of them
 	if c.isShared() {
 		c.admit(l, c.waiters.Joined) // all waiters, even if a writer waits
 		l.onChecked(then, r.snapshot)
@@ -223,13 +222,13 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	c.waiters.Notify(core.Wait{Holders: holders})
 }
 
-// detach takes r and its id off the tables.
+// detach removes r from the cohort, and its id from the table.
 func (c *cohort) detach(r *request) {
 	c.detachKeepingID(r)
 	c.e.ids.remove(r.id)
 }
 
-// detachKeepingID takes r off the cohort. Its id stays known.
+// detachKeepingID removes r from the cohort. Its id stays in the table.
 func (c *cohort) detachKeepingID(r *request) {
 	if r.queued && !r.over {
 		r.addQueued(-1)
@@ -247,7 +246,7 @@ func (c *cohort) giveToFirst(l *lease, now clock.Instant) {
 	c.finish(w, l.newHold(w.Req, l.tokens.Take(), now), nil)
 }
 
-// passOn gives the lease to the next waiter of this process, if tokens and bounds allow it.
+// passOn gives the lease to the next waiter of this process, if tokens and limits allow it.
 func (c *cohort) passOn(l *lease, now clock.Instant) bool {
 	w := c.waiters.First()
 	if w == nil || l.isRead() || l.tokens.AreUsed() || !localq.MayFollow(l.holds.First().Req, l.duration, w.Req) || !l.isFresh(now) {
@@ -264,13 +263,13 @@ func (c *cohort) passOn(l *lease, now clock.Instant) bool {
 	return true
 }
 
-// finish ends the wait of w: the call returns err, or h if that is nil.
+// finish ends the wait of w: its call returns h, or err if h is nil.
 func (c *cohort) finish(w *localq.Waiter, h core.Hold, err error) {
 	c.removeWaiter(w)
 	w.Finish(h, err)
 }
 
-// removeWaiter takes w off the waiters.
+// removeWaiter removes w from the waiters.
 func (c *cohort) removeWaiter(w *localq.Waiter) {
 	c.waiters.Remove(w)
 	c.waits--
@@ -283,8 +282,7 @@ func (c *cohort) failWaiters(err error) {
 	}
 }
 
-// failTryLocks ends the waits of callers that only try. Those that joined later than the given number are
-// left alone.
+// failTryLocks ends the waits of callers that only try, up to the given number in the order of arrival.
 func (c *cohort) failTryLocks(err error, joined int64) {
 	for w := range c.waiters.All() {
 		if c.waiters.Tries == 0 || w.Seq > joined {
@@ -296,27 +294,26 @@ func (c *cohort) failTryLocks(err error, joined int64) {
 	}
 }
 
-// failAll ends all waits with err, and cancels what is not needed then.
+// failAll ends all waits with err, and cancels the request and lease that they leave unused.
 func (c *cohort) failAll(err error) {
 	c.failWaiters(err)
 	c.cancelIfUnwanted()
 	c.cancelLeaseIfUnused()
 }
 
-// cancelIfUnwanted cancels the request if no caller waits for it any more.
+// cancelIfUnwanted cancels the request if no caller waits for it.
 func (c *cohort) cancelIfUnwanted() {
 	if r := c.request; r != nil && c.waiters.Len == 0 {
 		c.detach(r)
 		if r.outage.paused {
-			r.forget() // nothing of it is on the way
+			r.forget() // no copy is in flight
 		} else {
 			r.cancel()
 		}
 	}
 }
 
-// refuseExcess ends the waits of callers that are more than MaxWaiters allows. They were not refused immediately, because the lock
-// could have been free for them.
+// refuseExcess ends the waits that exceed MaxWaiters. They were not refused immediately because the lock might have been free.
 func (c *cohort) refuseExcess(holders []core.Holder) {
 	waiting := c.waiting() - c.waiters.Len
 	for w := range c.waiters.All() {
@@ -342,7 +339,7 @@ func (c *cohort) Busy() *core.AcquireError {
 	return localq.Busy(holders)
 }
 
-// InVain implements localq.Line: the lock is busy, or the server did not answer.
+// InVain implements localq.Line: either the lock is busy, or the server has not answered.
 func (c *cohort) InVain() *core.AcquireError {
 	holders, held := c.knownHolders(readClock())
 	err := localq.Busy(holders)
@@ -363,7 +360,7 @@ func (c *cohort) Leave(w *localq.Waiter) {
 	c.dropUnwanted()
 }
 
-// dropUnwanted cancels what nobody waits for any more.
+// dropUnwanted cancels the request or lease that no caller waits for, and sends a request for the callers that do wait.
 func (c *cohort) dropUnwanted() {
 	c.cancelIfUnwanted()
 	c.cancelLeaseIfUnused()
@@ -375,5 +372,5 @@ func (c *cohort) GiveBack(h core.Hold) {
 	c.Lock()
 	h.(*hold).Abandoned = true
 	c.Unlock()
-	_, _ = h.Release(localq.GiveUpPatience) // a release that fails is tried again in the background
+	_, _ = h.Release(localq.GiveUpPatience) // a failed release is retried in the background
 }

@@ -1,24 +1,24 @@
-// Package engine implements locks on Redis. In the order in which one lock travels through them:
+// Package engine implements locks on Redis. The files, in the order in which one lock travels through them:
 //
-//	engine.go   Acquire finds the cohort of the call, and what an engine is made of
-//	entry.go    the state of one key, and how ids and slots are found
-//	cohort.go   callers of this process share one request, and one of them after the other has the lock (see localq)
+//	engine.go   the parts of an engine; Acquire finds the cohort of the call
+//	entry.go    the state of one key, and the tables of ids and slots
+//	cohort.go   the callers of this process that share one request and hold the lock one after the other (see localq)
 //	request.go  a request is granted immediately, or queued and granted later
-//	queued.go   what becomes of a queued request: it is asked for, by peeks and polls
-//	message.go  messages to this process, which anybody may have sent, grant what is queued
-//	outage.go   the server is away, or another one has its place; what is due goes out in rounds
-//	lease.go    what the server granted to this process, how it is lost, and how long it may last
-//	hold.go     one caller's turn with a lease, or its share in it; downgrades, ticks of jobs, votes, and tokens that are too old
-//	pass.go     a lease serves several: readers share it, a run passes it on; permits, which nobody shares
-//	renewal.go  the watchdog renews leases, follows slots that move, and tells how many wait
-//	release.go  a hold ends: the lease is passed on, handed over, released, or cancelled
-//	together.go several locks are taken or released in one run
-//	nested.go   a caller waits and has other locks: a deadlock is looked for
-//	recovery.go a server that was away answers again: what has ended lately is ended again
+//	queued.go   a queued request asks the server by peeks and polls
+//	message.go  messages to this process grant queued requests; any client may have sent them
+//	outage.go   the server is unreachable or was replaced; rounds send what is due
+//	lease.go    what the server has granted to this process, how it is lost, and how long it may last
+//	hold.go     one caller's turn with a lease, or its share in it; downgrades, ticks of jobs, node votes, stale tokens
+//	pass.go     one lease serves several callers: shared by readers or passed along a grant batch; permits, which are never shared
+//	renewal.go  the watchdog renews leases, follows slots that move, and reports the number of waiters
+//	release.go  a hold ends: the lease is passed on, handed over, released or cancelled
+//	together.go one command takes or releases several locks
+//	nested.go   a caller that holds other locks waits: deadlock detection
+//	recovery.go an unreachable server answers again: recent ends are repeated
 //	close.go    Shutdown and Close
 //
-// Scripts are in package script, and how they are sent in package transport. Messages come in by package inbox, and package timers
-// says when something is due. The numbered rules of docs/protocol.md say what has to hold.
+// Package script contains the scripts, package transport sends them, package inbox receives messages, and package timers is the
+// schedule. The numbered rules are in docs/protocol.md.
 package engine
 
 import (
@@ -48,16 +48,16 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Config is what New needs to know.
+// A Config configures an Engine.
 type Config struct {
 	Prefix      string
-	LocalPasses int // within this process while another process waits
+	LocalPasses int // passes within this process while another process waits
 	Replicas    transport.Replicas
 	Quarantine  time.Duration // 0: none
-	Margin      time.Duration // by which deadlines are early; negative: 1 % of the lease + 2 ms
-	Unlock      time.Duration // how long a release may take to be confirmed
+	Margin      time.Duration // how much earlier a deadline is than the expiry on the server; negative: 1 % of the lease + 2 ms
+	Unlock      time.Duration // how long a release waits for its confirmation
 	Logger      *slog.Logger
-	Waits       *deadlock.Registry // of its process
+	Waits       *deadlock.Registry // the nested waits of the process
 }
 
 // DefaultConfig returns the defaults of a Client.
@@ -75,12 +75,12 @@ type Engine struct {
 	sender          *transport.Sender
 	releaseTimeouts *transport.Timeouts               // for the confirmation of releases
 	secretOf        func(holder string) script.Secret // of the tickets for a lock
-	looks           transport.Looks
+	diagnoses       transport.Diagnoses
 	outages         loglimit.Limit
 	unreleased      loglimit.Limit
 	forged          loglimit.Limit
 	unwanted        unwanted
-	stalls          *transport.Timeouts // for waits that are to be looked at
+	selfWaits       *transport.Timeouts // end when a wait is to be checked for a hold of this process
 	process         string              // host, process id and a random part
 	ids             idTable
 	lastID          atomic.Uint64
@@ -90,32 +90,31 @@ type Engine struct {
 	shards   [64]shard
 	schedule *timers.Schedule
 	round    round
-	pacer    *transport.Pacer   // of renewals
-	polling  *transport.Pacer   // of polls
-	peeking  *transport.Trickle // of peeks
+	pacer    *transport.Pacer   // paces renewals
+	polling  *transport.Pacer   // paces polls
+	peeking  *transport.Trickle // paces peeks
 	slots    slots
 	inboxes  *inbox.Inboxes
-	inbox    *inbox.Inbox // for all locks; nil: each slot of a Cluster has one
+	inbox    *inbox.Inbox // for all locks; nil in a Cluster, where each slot has one
 	detector *deadlock.Detector
 	recovery recovery
 	identity identity
 	probe    *transport.Probe
 
-	closing   atomic.Bool // nothing new is accepted
+	closing   atomic.Bool // new calls are refused
 	active    *localq.Holds
 	closeOnce sync.Once
 	endings   endings
 }
 
-// A shard is a part of the entries. Its mutex guards their state and that of their requests, leases and
-// holds.
+// A shard is a part of the entries. Its mutex guards them and their requests, leases and holds.
 type shard struct {
 	mu       sync.Mutex
 	entries  map[string]*entry
 	released released
 }
 
-// New returns an engine that has sent nothing yet.
+// New returns an engine. It sends nothing, unless it has to ask what kind of server rdb talks to.
 func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	topology, err := transport.TopologyOf(rdb, cfg.Prefix)
 	if err == nil {
@@ -152,12 +151,12 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.probe = transport.NewProbe(e.sender, e.schedule, cfg.Prefix, cfg.Logger)
 	e.identity.init(e, topology)
 	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
-	e.stalls = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
+	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
 	e.beKnown()
 	return e, nil
 }
 
-// processName is how an operator recognises this process.
+// processName returns the name by which an operator recognises this process.
 func processName(random []byte) string {
 	host, _ := os.Hostname()
 	host = strings.Map(func(r rune) rune {
@@ -169,10 +168,10 @@ func processName(random []byte) string {
 	return fmt.Sprintf("%s:%d:%x", host, os.Getpid(), random[:4])
 }
 
-// newID returns an id that was never used before.
+// newID returns a new id.
 func (e *Engine) newID() *script.ID { return e.idStem.New(e.lastID.Add(1)) }
 
-// A moment is now, by both clocks. They are read once: each call for a lock that this process holds needs both.
+// A moment is the present on both clocks. They are read once, because each call for a lock that this process holds needs both.
 type moment struct {
 	now  clock.Instant
 	time time.Time
@@ -183,7 +182,7 @@ func readClock() (m moment) {
 	return m
 }
 
-// margin is by how much a lease ends earlier here than at the server (rule 17 of docs/protocol.md).
+// margin returns how much earlier a lease ends here than on the server (rule 17 of docs/protocol.md).
 func (e *Engine) margin(lease time.Duration) time.Duration { return e.cfg.margin(lease) }
 
 func (c *Config) margin(lease time.Duration) time.Duration {
@@ -211,7 +210,7 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 		return nil, e.explain(r.Key, err)
 	}
 	holders, contended := c.knownHolders(at)
-	// While the lock moves from this process to another its holder is unknown. The answer will say.
+	// While the lock moves to another process, its holder is unknown here. The answer will name it.
 	w.Told = contended && (len(holders) > 0 || c.request.queued)
 	notify := w.Told
 	c.unlock()
@@ -228,24 +227,24 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 	return h, nil
 }
 
-// await returns the hold of w, or why there is none.
+// await returns the hold of w, or the error that ended its wait.
 func (c *cohort) await(w *localq.Waiter) (core.Hold, error) {
 	if h, err := w.Poll(c); h != nil || err != nil {
-		return h, err // most waits have ended already
+		return h, err // most waits have already ended
 	}
-	var stalled <-chan struct{}
+	var selfWait <-chan struct{}
 	if w.Req.Wait > core.StallAfter {
-		stalled = c.e.stalls.Next(w.Began).Done()
+		selfWait = c.e.selfWaits.Next(w.Began).Done()
 	}
 	var found <-chan *core.DeadlockError
 	if n := c.beginNested(w); n != nil {
 		defer n.end()
 		found = n.Found
 	}
-	return w.Await(c, stalled, found)
+	return w.Await(c, selfWait, found)
 }
 
-// Backend tells where the locks live.
+// Backend returns the Redis that has the locks.
 func (e *Engine) Backend() core.Backend {
 	holder := func(key string) string {
 		keys := e.layout.KeySet(key)
@@ -254,14 +253,14 @@ func (e *Engine) Backend() core.Backend {
 	return core.Backend{Redis: e.rdb, Holder: holder, Closed: e.sender.Context().Done()}
 }
 
-// Context ends when the engine is closed. What is sent with a context that derives from it costs less.
+// Context ends when the engine is closed. A command whose context derives from it costs less.
 func (e *Engine) Context() context.Context { return e.sender.Context() }
 
-// Watch has a restart of the server be noticed when it happens, not at the next command: the connection of the inbox breaks then,
-// and a new one begins a recovery. It lasts while this process holds or waits.
+// Watch detects a restart of the server immediately, not only with the next command: the restart breaks the inbox's connection,
+// and a new connection begins a recovery. Watch works while this process holds a lock or waits for one.
 func (e *Engine) Watch() { e.inboxes.Use(e.inbox) }
 
-// LeaseFor returns the lease of a hold that is to last that long by the clock of this process.
+// LeaseFor returns the lease that makes a hold last that long on this process' clock.
 func (e *Engine) LeaseFor(hold time.Duration) time.Duration {
 	if e.cfg.Margin < 0 {
 		return hold + hold/99 + 3*time.Millisecond
@@ -269,19 +268,19 @@ func (e *Engine) LeaseFor(hold time.Duration) time.Duration {
 	return hold + min(e.cfg.Margin, hold/2)
 }
 
-// IsClosing reports whether the engine accepts nothing new.
+// IsClosing reports whether the engine refuses new calls.
 func (e *Engine) IsClosing() bool { return e.closing.Load() }
 
-// Config returns what the engine was made with.
+// Config returns the configuration of the engine.
 func (e *Engine) Config() Config { return e.cfg }
 
-// Process is how an operator recognises this process.
+// Process returns the name by which an operator recognises this process.
 func (e *Engine) Process() string { return e.process }
 
 // IsCluster reports whether the server is a Cluster, which moves keys from node to node.
 func (e *Engine) IsCluster() bool { return e.slots.cluster }
 
-// Addr returns the address of the server; "" if it is not known.
+// Addr returns the address of the server, or "" if it is unknown.
 func (e *Engine) Addr() string {
 	if c, ok := e.rdb.(*redis.Client); ok {
 		return c.Options().Addr
@@ -289,19 +288,19 @@ func (e *Engine) Addr() string {
 	return ""
 }
 
-// What follows is for a lock that is one of several at independent nodes (rule 24 of docs/protocol.md).
+// The methods below are for a lock over several independent nodes (rule 24 of docs/protocol.md).
 
-// BeOneOfSeveral says that the server is one of several that are asked at the same time.
+// BeOneOfSeveral tells the engine that its server is one of several nodes that are asked together.
 func (e *Engine) BeOneOfSeveral() {
 	e.sender.BeOneOfSeveral()
 	e.inboxes.TestAfter(votesSilence)
 }
 
-// votesSilence is inbox.Silence for a server that is one of several: holds depend on it to learn of a restart.
+// votesSilence replaces inbox.Silence at such a node: its holds depend on noticing a restart soon.
 const votesSilence = time.Second
 
-// Trusted returns which server the engine trusts to have all locks in the slot of a key; "" if none, or it has no
-// quarantine.
+// Trusted returns the name of the server that is trusted to have all locks in the slot of a key. It returns "" if no server is
+// trusted, or if there is no quarantine.
 func (e *Engine) Trusted(key string) string {
 	if e.quarantine == nil {
 		return ""
@@ -310,8 +309,7 @@ func (e *Engine) Trusted(key string) string {
 	return e.quarantine.Trusted(keys.Holder())
 }
 
-// Counter asks for the last token that the server has given to any key. It fails as a request for key would, but for those
-// who have the lock.
+// Counter returns the last token that the server has given for any key. It fails as an acquire of key would, but ignores holders.
 func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error) {
 	keys := e.layout.KeySet(key)
 	p := script.Poll{Keys: &keys}
@@ -326,31 +324,32 @@ func (e *Engine) Counter(ctx context.Context, key string) (last int64, err error
 	return answer.Stamp, transport.Failure(err)
 }
 
-// Raise has the next token of key be greater than token. It fails with core.ErrUnavailable if that is too far ahead of the
+// Raise makes the next token of key greater than token. It fails with core.ErrUnavailable if token is too far ahead of the
 // server's clock.
 func (e *Engine) Raise(ctx context.Context, key string, token int64) error {
 	keys := e.layout.KeySet(key)
 	return e.raise(ctx, script.Raise{Keys: &keys, Token: token, Always: true})
 }
 
-// ServerTime returns what the server's clock says.
+// ServerTime returns the time on the server's clock.
 func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
 	now, err := e.rdb.Time(ctx).Result()
 	return now, transport.Failure(err)
 }
 
-// Note notes at the server, by the name that Trusted has returned, that its counter was raised to those of other nodes.
+// Note records on the server that its counter was raised to the counters of other nodes. server is the name that Trusted
+// returned.
 func (e *Engine) Note(ctx context.Context, server string) error {
 	return transport.Failure(e.rdb.Set(ctx, e.note(server), 1, noteTime).Err())
 }
 
-// IsNoted reports whether that was noted.
+// IsNoted reports whether Note has recorded that.
 func (e *Engine) IsNoted(ctx context.Context, server string) (bool, error) {
 	n, err := e.rdb.Exists(ctx, e.note(server)).Result()
 	return n == 1, transport.Failure(err)
 }
 
-// noteTime is for how long it is noted.
+// noteTime is the lifetime of that record.
 const noteTime = 30 * 24 * time.Hour
 
 func (e *Engine) note(server string) string { return e.cfg.Prefix + ":raised:" + server }

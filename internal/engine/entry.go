@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// An entry is the state of one key in this process. It exists while one of its cohorts is used. The shard's mutex guards it.
+// An entry is the state of one key in this process. It exists while one of its cohorts is in use. The shard's mutex guards it.
 type entry struct {
 	e     *Engine
 	shard *shard
@@ -23,39 +23,39 @@ type entry struct {
 	slot  *slot
 
 	cohorts list.List[*cohort]
-	n       int     // how many there are
-	plain   *cohort // of the plain lock; nil: none
-	first   cohort  // room for the first one, which most entries have alone
+	n       int     // the number of cohorts
+	plain   *cohort // the cohort of the plain lock; nil: none
+	first   cohort  // memory for the first cohort, which is the only one of most entries
 
-	waits    int    // how many callers wait
-	known    int    // how many leases there are, and requests that are known to be queued
-	latest   *lease // nil: it has ended
-	greatest int64  // the greatest token of the key since there has been an entry
-	*rest           // nil: not needed so far
+	waits    int    // callers that wait
+	known    int    // leases, and requests that are known to be queued
+	latest   *lease // the latest lease; nil once it has ended
+	greatest int64  // the greatest token of the key that this entry has seen
+	*rest           // nil until needed
 }
 
-// The rest is what only some entries need.
+// The rest is state that only some entries need.
 type rest struct {
 	readers       []readers
-	queuedPermits int      // how many requests for permits are known to be queued
-	scout         *request // the one of these that polls when a permit may end; nil: none
+	queuedPermits int      // requests for permits that are known to be queued
+	scout         *request // the queued permit request that polls when a permit may end; nil: none
 	doubt         doubt    // about a holder of this process
 }
 
-// Readers are a cohort that shares a lease, because they have the same terms.
+// Readers are a cohort that shares a lease because its callers have the same terms.
 type readers struct {
 	*cohort
 	lease, most time.Duration
 }
 
-// A kind says which callers are one cohort.
+// A kind says which callers form a cohort.
 type kind int8
 
 const (
-	passing kind = iota // all of the plain lock: they pass a lease on
-	sharing             // readers with the same terms: they share a lease
-	alone               // one caller, whose place in the queue is its own
-	permit              // one caller, who wants a permit
+	passing kind = iota // callers of the plain lock, who pass a lease on
+	sharing             // readers with the same terms, who share a lease
+	alone               // one caller with its own place in the queue
+	permit              // one caller of a semaphore
 )
 
 func cohortKind(r *core.Request) kind {
@@ -70,7 +70,7 @@ func cohortKind(r *core.Request) kind {
 	return alone
 }
 
-// lockCohort returns the cohort that r belongs to, and makes it if there is none. The shard is locked.
+// lockCohort returns the cohort of r, which it creates if necessary. The shard is locked on return.
 func (e *Engine) lockCohort(r *core.Request) *cohort {
 	sh := e.shardOf(r.Key)
 	sh.mu.Lock()
@@ -86,7 +86,7 @@ func (e *Engine) lockCohort(r *core.Request) *cohort {
 	return n.cohortOf(r)
 }
 
-// cohortOf returns the cohort that r belongs to, and makes it if there is none.
+// cohortOf returns the cohort of r, which it creates if necessary.
 func (n *entry) cohortOf(r *core.Request) *cohort {
 	k := cohortKind(r)
 	switch k {
@@ -103,7 +103,7 @@ func (n *entry) cohortOf(r *core.Request) *cohort {
 	}
 	c := &n.first
 	if c.entry != nil {
-		c = new(cohort) // the first one may have ended, and something of it be on its way
+		c = new(cohort) // a call of an ended first cohort may still be in flight
 	}
 	c.entry, c.kind = n, k
 	n.cohorts.Push(c)
@@ -119,7 +119,7 @@ func (n *entry) cohortOf(r *core.Request) *cohort {
 	return c
 }
 
-// more returns the rest, and makes it if there is none.
+// more returns the rest, which it creates if necessary.
 func (n *entry) more() *rest {
 	if n.rest == nil {
 		n.rest = new(rest)
@@ -135,7 +135,7 @@ func (n *entry) sharers() []readers {
 	return n.readers
 }
 
-// remove takes a cohort off, and the entry off its shard with the last one.
+// remove removes a cohort, and with the last cohort the entry.
 func (n *entry) remove(c *cohort) {
 	n.cohorts.Remove(c)
 	n.n--
@@ -150,13 +150,13 @@ func (n *entry) remove(c *cohort) {
 	}
 }
 
-// addLease notes that there is one more lease.
+// addLease counts a new lease.
 func (n *entry) addLease(l *lease) {
 	n.known++
 	n.latest = l
 }
 
-// removeLease notes that a lease has ended.
+// removeLease counts a lease that has ended.
 func (n *entry) removeLease(l *lease) {
 	n.known--
 	if n.latest == l {
@@ -164,11 +164,11 @@ func (n *entry) removeLease(l *lease) {
 	}
 }
 
-// waiting returns how many callers wait for the key. It does not count callers that may get the lock at
-// once: readers and one other caller, as long as no answer of the server says otherwise.
+// waiting returns how many callers wait for the key. It does not count callers that may get the lock immediately: readers and one
+// other caller, unless an answer of the server says that they have to wait.
 func (c *cohort) waiting() int {
 	if c.kind == permit {
-		return c.queuedPermits // the others may be granted one each
+		return c.queuedPermits // the others may each be granted a permit
 	}
 	waiting := c.waits
 	for _, readers := range c.sharers() {
@@ -183,7 +183,7 @@ func (c *cohort) waiting() int {
 	return waiting
 }
 
-// willBeAdmitted reports whether the next answer admits the waiting readers, as far as it is known.
+// willBeAdmitted reports whether the next answer is expected to admit the waiting readers.
 func (c *cohort) willBeAdmitted() bool {
 	if c.lease != nil {
 		return !c.lease.contended
@@ -191,7 +191,7 @@ func (c *cohort) willBeAdmitted() bool {
 	return c.request != nil && !c.request.queued
 }
 
-// stopSharingReaders stops readers of this process from sharing their leases, because a writer waits.
+// stopSharingReaders stops the readers of this process from sharing their leases, because a writer waits.
 func (n *entry) stopSharingReaders() {
 	for _, c := range n.sharers() {
 		if l := c.cohort.lease; l != nil {
@@ -201,7 +201,7 @@ func (n *entry) stopSharingReaders() {
 	}
 }
 
-// localHold returns a hold of the key by this Client, nil if none is known.
+// localHold returns a hold of the key by this Client, or nil if none is known.
 func (e *Engine) localHold(key string) *core.LocalHold {
 	sh := e.shardOf(key)
 	sh.mu.Lock()
@@ -267,7 +267,7 @@ func (t *idTable) find(n uint64) any {
 // leases returns all leases.
 func (t *idTable) leases() []*lease { return listOf[*lease](t) }
 
-// requests returns all requests that are not granted yet.
+// requests returns all requests that have not been granted.
 func (t *idTable) requests() []*request { return listOf[*request](t) }
 
 func listOf[T any](t *idTable) (list []T) {
@@ -316,18 +316,18 @@ func lockKeyOf(v any) lockKey {
 	return lockKey{}
 }
 
-// A slot is what the locks in a slot of a Cluster have in common: one fencing counter, and one inbox if the Cluster has
-// sharded channels. Elsewhere all locks are as in one slot.
+// A slot is what the locks in one slot of a Cluster share: a fencing counter and, if the Cluster has sharded channels, an inbox.
+// Without a Cluster all locks share one slot.
 type slot struct {
 	inbox    *inbox.Inbox
 	greatest atomic.Int64 // the greatest fencing token that this process has seen
-	movedAt  atomic.Int64 // an instant: when it was seen to have moved to other replicas; 0: never
+	movedAt  atomic.Int64 // the instant when the slot was seen to have moved to other replicas; 0: never
 }
 
-// slots are the slots of the locks that were used so far.
+// slots are the slots of all locks that this process has used.
 type slots struct {
 	cluster bool
-	only    *slot // if it is no Cluster
+	only    *slot // without a Cluster
 
 	bySlot sync.Map // in a Cluster: a *slot by the key of its fencing counter
 }
@@ -351,7 +351,7 @@ func (e *Engine) slotOf(keys *script.KeySet) *slot {
 	return v.(*slot)
 }
 
-// noteToken notes a token that was granted.
+// noteToken records a granted token.
 func (s *slot) noteToken(token int64) {
 	for seen := s.greatest.Load(); token > seen; seen = s.greatest.Load() {
 		if s.greatest.CompareAndSwap(seen, token) {
@@ -360,7 +360,7 @@ func (s *slot) noteToken(token int64) {
 	}
 }
 
-// inboxOf returns a new inbox for the slot of a lock, or the one for all.
+// inboxOf returns the inbox for all locks, or a new one for the slot of a lock.
 func (e *Engine) inboxOf(keys *script.KeySet) *inbox.Inbox {
 	if e.inbox != nil {
 		return e.inbox

@@ -25,14 +25,14 @@ type hold struct {
 	list.Links[*hold] // among the holds of the lease
 }
 
-// limitTo has the hold end at t, if it does not end earlier.
+// limitTo makes the hold end at t, unless it ends earlier.
 func (h *hold) limitTo(t clock.Instant) {
 	if limit := clock.Instant(h.limit.Load()); limit == 0 || t < limit {
 		h.limit.Store(int64(t))
 	}
 }
 
-// gone is Ended, for callers that have not locked the shard.
+// gone is Ended with the shard unlocked.
 func (h *hold) gone() error {
 	c := h.lease.c
 	c.shard.mu.Lock()
@@ -40,7 +40,7 @@ func (h *hold) gone() error {
 	return h.Ended()
 }
 
-// deadline returns when the hold is over unless its lease is renewed.
+// deadline returns when the hold ends unless its lease is renewed.
 func (h *hold) deadline() clock.Instant {
 	expires := h.lease.expiry()
 	if limit := clock.Instant(h.limit.Load()); limit != 0 {
@@ -49,7 +49,7 @@ func (h *hold) deadline() clock.Instant {
 	return expires
 }
 
-// keepsPlace reports whether its caller keeps a place in the queue, which ends with the hold.
+// keepsPlace reports whether the caller keeps a place in the queue, which ends with the hold.
 func (h *hold) keepsPlace() bool { return h.Req.KeepPlace > 0 && !h.Abandoned }
 
 // Deadline implements core.Hold.
@@ -75,19 +75,20 @@ func (h *hold) Extend(ctx context.Context, duration time.Duration) error {
 	c.shard.mu.Lock()
 	err := h.refuseShorter(duration)
 	if c.isShared() {
-		duration = min(duration, l.duration) // the other readers want no more
+		duration = min(duration, l.duration) // the other readers need no more
 	}
 	c.shard.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	n := l.renewal(duration)
-	return c.e.insist(ctx, h.gone, n.Call, func(a *transport.Reply) (again bool, err error) {
-		return isPassing(a), h.whileHeld(func() ([]*hold, error) { return h.onExtended(a, duration) })
+	return c.e.retryUntil(ctx, h.gone, n.Call, func(a *transport.Reply) (again bool, err error) {
+		return mayRetry(a), h.whileHeld(func() ([]*hold, error) { return h.onExtended(a, duration) })
 	})
 }
 
-// whileHeld calls f with the shard locked, unless the hold has ended, and then tells those who have lost holds by that.
+// whileHeld calls f with the shard locked, unless the hold has ended, and then notifies the callers whose holds f has ended as
+// lost.
 func (h *hold) whileHeld(f func() (lost []*hold, err error)) error {
 	c := h.lease.c
 	c.shard.mu.Lock()
@@ -101,11 +102,11 @@ func (h *hold) whileHeld(f func() (lost []*hold, err error)) error {
 	return err
 }
 
-// refuseShorter returns an error if the hold has a longer lease. A lease is never shortened (rule 13 of
-// docs/protocol.md): a copy of the command that came late would shorten what was renewed meanwhile.
+// refuseShorter returns an error if the hold has a longer lease. A lease is never shortened (rule 13 of docs/protocol.md): a late
+// copy of the command would shorten a lease that was renewed in the meantime.
 func (h *hold) refuseShorter(duration time.Duration) error {
 	if h.Over {
-		return nil // which the caller finds out
+		return nil // the caller detects that
 	}
 	has := h.lease.duration
 	if h.Req.Fixed {
@@ -117,7 +118,7 @@ func (h *hold) refuseShorter(duration time.Duration) error {
 	return core.RefuseShorter(duration, has)
 }
 
-// onExtended deals with the answer to renew.lua.
+// onExtended handles the answer to renew.lua.
 func (h *hold) onExtended(a *transport.Reply, duration time.Duration) (lost []*hold, err error) {
 	l, c := h.lease, h.lease.c
 	err = l.noteRenewal(a, duration)
@@ -129,7 +130,7 @@ func (h *hold) onExtended(a *transport.Reply, duration time.Duration) (lost []*h
 		return nil, transport.Failure(err)
 	}
 	if !c.isShared() {
-		l.duration = duration // the other readers do not want that
+		l.duration = duration // the other readers do not need that
 	}
 	if h.Req.Fixed {
 		h.limit.Store(0)
@@ -150,14 +151,14 @@ func (h *hold) Downgrade(ctx context.Context) error {
 		c.shard.mu.Unlock()
 		return err
 	}
-	l.mode = core.Read // from here on it may not exclude readers
-	if l.run != nil {
-		l.run.takeOff() // else readers would wait for those who were served
+	l.mode = core.Read // from here on it may admit readers
+	if l.grantBatch != nil {
+		l.grantBatch.removeServed() // otherwise readers would wait for tickets that were served
 	}
 	c.shard.mu.Unlock()
 	d := script.Downgrade{Keys: &c.keys, ID: l.id}
-	return c.e.insist(ctx, h.gone, d.Call, func(a *transport.Reply) (again bool, err error) {
-		return isPassing(a), h.whileHeld(func() ([]*hold, error) {
+	return c.e.retryUntil(ctx, h.gone, d.Call, func(a *transport.Reply) (again bool, err error) {
+		return mayRetry(a), h.whileHeld(func() ([]*hold, error) {
 			outcome, err := script.DowngradeAnswer(a)
 			if err == nil && outcome == script.NotHeld {
 				return l.lose(errDeleted), errDeleted
@@ -177,10 +178,10 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 	l, c := h.lease, h.lease.c
 	var a script.Began
 	b := script.Begin{Keys: &c.keys, ID: l.id, Token: h.Token(), Tick: t}
-	err := c.e.insist(ctx, unended, b.Call, func(r *transport.Reply) (again bool, err error) {
+	err := c.e.retryUntil(ctx, unended, b.Call, func(r *transport.Reply) (again bool, err error) {
 		a, err = script.BeginAnswer(r)
 		if err == nil && a.Outcome == script.Done && a.Answer == core.TickBegun {
-			err = r.Few // other answers rest on nothing that this run has written
+			err = r.ReplicaErr // other answers do not depend on what this execution has written
 		}
 		return !transport.IsFinal(err), transport.Failure(err)
 	})
@@ -194,16 +195,16 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 func (h *hold) MarkTick(ctx context.Context, t core.Tick) (again bool, err error) {
 	c := h.lease.c
 	m := script.Mark{Keys: &c.keys, Token: h.Token(), Tick: t}
-	err = c.e.insist(ctx, unended, m.Call, func(r *transport.Reply) (tryAgain bool, err error) {
+	err = c.e.retryUntil(ctx, unended, m.Call, func(r *transport.Reply) (tryAgain bool, err error) {
 		again, err = script.MarkAnswer(r)
-		err = cmp.Or(err, r.Few)
+		err = cmp.Or(err, r.ReplicaErr)
 		return !transport.IsFinal(err), transport.Failure(err)
 	})
 	return again, err
 }
 
-// A request with a Vote is for a lock that is one of several at independent nodes (rule 24 of docs/protocol.md). It is a
-// cohort of its own. What it gets is a core.VoteHold.
+// A request with a Vote is for a lock over several independent nodes (rule 24 of docs/protocol.md). It is a cohort of its own,
+// and its hold is a core.VoteHold.
 
 var _ core.VoteHold = (*hold)(nil)
 
@@ -224,21 +225,20 @@ func (h *hold) IsContended() bool {
 	return h.lease.contended
 }
 
-// insistTimeout is after how long without an answer insist tries again. What is late does no harm.
-const insistTimeout = time.Second
+// tryTimeout is how long retryUntil waits for an answer before it tries again. A late answer does no harm.
+const tryTimeout = time.Second
 
-// A prepareCall prepares a run of a script.
+// A prepareCall prepares an execution of a script.
 type prepareCall func(context.Context, *script.Set, func(*transport.Reply)) *transport.Call
 
-// A readAnswer reads the answer, and says whether to try again after an error.
+// A readAnswer reads an answer, and reports whether to try again after an error.
 type readAnswer func(*transport.Reply) (again bool, err error)
 
-// unended is for what is tried until its context ends.
+// unended is for scripts that are retried until their context ends.
 func unended() error { return nil }
 
-// insist runs a script until read finds no error in its answer, or none after which to try again, or ctx ends, or ended
-// returns an error.
-func (e *Engine) insist(ctx context.Context, ended func() error, prepare prepareCall, read readAnswer) error {
+// retryUntil runs a script until read returns no error or says not to try again, until ctx ends, or until ended returns an error.
+func (e *Engine) retryUntil(ctx context.Context, ended func() error, prepare prepareCall, read readAnswer) error {
 	var failures outage
 	var last error
 	for {
@@ -249,7 +249,7 @@ func (e *Engine) insist(ctx context.Context, ended func() error, prepare prepare
 		if last == nil || !errors.Is(err, core.ErrSilent) {
 			last = err
 		}
-		if err := e.await(ctx, failures.note(clock.Now()), last); err != nil {
+		if err := e.pause(ctx, failures.note(clock.Now()), last); err != nil {
 			return err
 		}
 		if err := ended(); err != nil {
@@ -258,8 +258,8 @@ func (e *Engine) insist(ctx context.Context, ended func() error, prepare prepare
 	}
 }
 
-// await pauses before the next try. It returns an error if there is none: with the last reply, if ctx has ended.
-func (e *Engine) await(ctx context.Context, d time.Duration, last error) error {
+// pause waits for the next try. It returns an error if there is none. If ctx has ended, that error wraps the last one.
+func (e *Engine) pause(ctx context.Context, d time.Duration, last error) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -272,9 +272,9 @@ func (e *Engine) await(ctx context.Context, d time.Duration, last error) error {
 	}
 }
 
-// try runs a script once for insist.
+// try runs a script once for retryUntil.
 func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, insistTimeout)
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	r, err := e.ask(ctx, prepare)
 	if err != nil {
@@ -283,8 +283,8 @@ func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) 
 	return read(r)
 }
 
-// isPassing reports whether it may help to run a script again that was answered so (rules 14 and 21 of docs/protocol.md).
-func isPassing(a *transport.Reply) bool { return transport.IsPassing(a.Err) || a.Few != nil }
+// mayRetry reports whether it may help to run a script again after this answer (rules 14 and 21 of docs/protocol.md).
+func mayRetry(a *transport.Reply) bool { return transport.IsTemporary(a.Err) || a.ReplicaErr != nil }
 
 // ask runs a script once.
 func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply, error) {
@@ -298,9 +298,9 @@ func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply
 	}
 }
 
-// The tokens of a counter only rise (rule 18 of docs/protocol.md), but a server may lose the counter, and the one that takes
-// its place may have a clock that is behind. This process then knows greater tokens than it is granted: it raises the
-// counter, and requests the lock once more.
+// The tokens of a counter only rise (rule 18 of docs/protocol.md). But a server may lose the counter, and the clock of the server
+// that replaces it may be behind. A grant may then have a smaller token than this process has seen. In that case the process
+// raises the counter and requests the lock again.
 
 func (e *Engine) raise(ctx context.Context, raise script.Raise) error {
 	a, err := e.ask(ctx, raise.Call)
@@ -317,24 +317,25 @@ func (e *Engine) raise(ctx context.Context, raise script.Raise) error {
 	return transport.Failure(err)
 }
 
-// noteToken notes the last token of a grant. Grants of other keys may come in another order than their tokens, but those of a
-// key do not: none that comes later has an older token, however long its request has been waiting.
+// noteToken records the last token of a grant. Grants of different keys may arrive in a different order than their tokens. Grants
+// of one key do not: a later one never has an older token, however long its request has waited.
 func (c *cohort) noteToken(token int64) {
 	c.slot.noteToken(token)
 	c.greatest = max(c.greatest, token)
 }
 
-// isOld reports whether a grant has a token which is not greater than one that was seen before the request was sent, or of
-// the key since. Readers share a token, which may be older. Grants of permits may come in another order than their tokens.
-func (r *request) isOld(g script.Grant) bool {
+// isStale reports whether the token of a grant is not above all tokens that were seen before the request was sent, and all tokens
+// of the key since. Readers share a token, which may be older. Grants of permits may arrive in a different order than their
+// tokens.
+func (r *request) isStale(g script.Grant) bool {
 	if r.c.kind != permit {
 		r.seen = max(r.seen, r.c.greatest)
 	}
 	return r.leader.Req.Mode != core.Read && g.Token <= r.seen
 }
 
-// onOldToken goes on with a counter that was raised. What was granted is given up by the next request.
-func (r *request) onOldToken() {
+// onStaleToken raises the counter. The next request gives up what was granted.
+func (r *request) onStaleToken() {
 	c := r.c
 	c.detach(r)
 	c.raising = true
@@ -346,7 +347,7 @@ func (r *request) onOldToken() {
 // maxRaises bounds how often the counter is raised for one grant.
 const maxRaises = 3
 
-// onRaised deals with the answer to raise.lua. If the counter was not raised, the next grant is old again.
+// onRaised handles the answer to raise.lua. If the counter was not raised, the next grant is stale again.
 func (r *request) onRaised(a *transport.Reply) {
 	c := r.c
 	c.shard.mu.Lock()
@@ -356,13 +357,13 @@ func (r *request) onRaised(a *transport.Reply) {
 	switch {
 	case behind > 0:
 		c.failWaiters(&core.AcquireError{Err: fmt.Errorf(
-			"%w: its clock is %v behind a fencing token that was granted before, and it has lost count of its tokens",
+			"%w: its clock is %v behind an earlier fencing token, and it has lost its token counter",
 			core.ErrUnavailable, behind.Round(time.Second))})
-	case err != nil && !transport.IsPassing(err):
+	case err != nil && !transport.IsTemporary(err):
 		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
-	case c.raises > maxRaises: // perhaps a proxy leads to another server each time
-		c.failWaiters(&core.AcquireError{Err: fmt.Errorf("%w: its fencing tokens do not rise, though the counter was raised", core.ErrUnavailable)})
+	case c.raises > maxRaises: // perhaps a proxy leads to a different server each time
+		c.failWaiters(&core.AcquireError{Err: fmt.Errorf("%w: its fencing tokens do not rise although the counter was raised", core.ErrUnavailable)})
 		c.raises = 0
 	}
-	c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease()}) // or cancels that if nobody waits
+	c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease()}) // cancels that predecessor if no caller waits
 }

@@ -126,7 +126,7 @@ func TestAQueuedCallLearnsWhatANewCallLearns(t *testing.T) {
 				if !fails.returned() || fails.err == nil || time.Since(start) > 0 {
 					b.Fatalf("a new call: %v after %v", fails.err, time.Since(start))
 				}
-				if transport.IsMended(fails.err) {
+				if transport.IsFull(fails.err) {
 					time.Sleep(10 * script.PollInterval)
 					b.wantWaiting("the queued call, whose place is kept", queued)
 					queued.stop()

@@ -16,51 +16,51 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A lease is what the server has granted to this process, under one id. It is passed from hold to hold
-// within the process as long as there are tokens, or shared by several readers. The shard's mutex guards it.
+// A lease is a grant of the server to this process, under one id. It is passed from hold to hold within the process as long as
+// there are tokens, or shared by several readers. The shard's mutex guards it.
 type lease struct {
-	c         *cohort
-	id        *script.ID
-	duration  time.Duration
-	grantedAt clock.Instant    // when it came to this process
-	holds     list.List[*hold] // one, or those of readers that share it, the first to end first
-	placed    *hold            // ended, and its kept place ends with it; nil: none
-	slots     string           // of a permit
-	mode      core.Mode        // Read from a downgrade on
-	confirmed bool             // the server has set the duration; before that, the accept window
-	over      bool             // released or lost
-	contended bool             // another process waits for the lock
-	run       *run             // who may have it next, in strict order; nil: it has none
-	checking  bool             // a renewal is to say whether more readers may join
-	paced     bool             // a renewal waits for its turn
-	moved     bool             // its slot has, and replicas there have not acknowledged it
-	listens   bool             // counted by its inbox
-	takenAway bool             // a message says that an operator took it away, and no renewal has been answered since
-	overdue   bool             // a renewal has no answer in good time, which the holders know
+	c          *cohort
+	id         *script.ID
+	duration   time.Duration
+	grantedAt  clock.Instant    // when this process received it
+	holds      list.List[*hold] // one, or the holds of readers that share the lease; the first to end comes first
+	placed     *hold            // an ended hold whose kept place ends with the lease; nil: none
+	slots      string           // of a permit
+	mode       core.Mode        // Read after a downgrade
+	confirmed  bool             // the server has set the duration; until then, the accept window
+	over       bool             // released or lost
+	contended  bool             // another process waits for the lock
+	grantBatch *grantBatch      // calls that the lease may be passed to, in strict order; nil: none
+	checking   bool             // a renewal is to find out whether more readers may join
+	paced      bool             // a renewal waits for its turn
+	moved      bool             // its slot has moved, and the replicas there have not acknowledged it
+	listens    bool             // counted as a listener of its inbox
+	takenAway  bool             // a message says that an operator released it, and no renewal has been answered since
+	overdue    bool             // the answer to a renewal is late, and the holders have been notified
 
-	first        int64         // the token that it began with
+	first        int64         // its first token
 	tokens       localq.Tokens // a shared lease has only one
-	passes       int           // since it is contended
+	passes       int           // passes since it became contended
 	contendedAt  clock.Instant // when the last message said so
 	shareUntil   clock.Instant // readers may join without a command until then
-	subscription int64         // the one that would bring the message of a writer
+	subscription int64         // the subscription that would bring the message of a writer
 
-	expires atomic.Int64  // an instant: the lock is exclusive until then
+	expires atomic.Int64  // the instant until which the lock is exclusive
 	renewAt clock.Instant // 0: never
-	slack   time.Duration // by how much it may be early
-	asked   clock.Instant // when the first renewal was due that has no answer; 0: none
-	hintAt  clock.Instant // when the last renewal was sent, or is going to be, that a message led to; 0: never
-	timer   timers.Timer  // for what comes first: a renewal, the deadline, or that an answer is overdue
-	timerAt clock.Instant // when the timer is due; 0: not set
+	slack   time.Duration // how early the renewal may be sent
+	asked   clock.Instant // when the first unanswered renewal was due; 0: none
+	hintAt  clock.Instant // when the last renewal that a message caused was or will be sent; 0: never
+	timer   timers.Timer  // for the renewal, the deadline or a late answer, whichever comes first
+	timerAt clock.Instant // when the timer fires; 0: not set
 }
 
-// expiry returns until when the lock is exclusive.
+// expiry returns the instant until which the lock is exclusive.
 func (l *lease) expiry() clock.Instant { return clock.Instant(l.expires.Load()) }
 
 // newHold gives a caller the lease, or a share in it.
 func (l *lease) newHold(r *core.Request, token int64, now clock.Instant) *hold {
 	h := &hold{Hold: localq.NewHold(r, token, now), lease: l}
-	if l.renewAt == 0 && !r.Fixed { // so far only forgotten holds shared the lease
+	if l.renewAt == 0 && !r.Fixed { // only forgotten holds have shared the lease so far
 		l.renewAfter(now, 0)
 	}
 	l.holds.Push(h)
@@ -69,7 +69,7 @@ func (l *lease) newHold(r *core.Request, token int64, now clock.Instant) *hold {
 	return h
 }
 
-// adoptTerms gives the lease the duration and the limits that h wants.
+// adoptTerms gives the lease the duration and the limits of h.
 func (l *lease) adoptTerms(h *hold) {
 	if l.duration != h.Req.Lease {
 		l.duration, l.confirmed = h.Req.Lease, false
@@ -89,8 +89,8 @@ func (l *lease) adoptTerms(h *hold) {
 	l.reschedule()
 }
 
-// reschedule sets the timer to the deadline or the next renewal, whatever comes first. A renewal may be
-// early, to go out together with others.
+// reschedule sets the timer to the deadline or the next renewal, whichever comes first. A renewal may be early, so that it can
+// share a pipeline.
 func (l *lease) reschedule() {
 	at, slack := l.deadline(), time.Duration(0)
 	if l.renewAt != 0 && l.renewAt < at {
@@ -105,7 +105,7 @@ func (l *lease) reschedule() {
 	}
 }
 
-// deadline returns when the first hold is over unless the lease is renewed.
+// deadline returns when the first hold ends unless the lease is renewed.
 func (l *lease) deadline() clock.Instant {
 	if l.holds.First() == nil {
 		return l.expiry()
@@ -113,22 +113,22 @@ func (l *lease) deadline() clock.Instant {
 	return l.holds.First().deadline()
 }
 
-// Due ends holds whose time is over, and has the lease be renewed if it is time for that.
+// Due ends expired holds, and schedules a renewal if one is due.
 func (l *lease) Due() {
 	renew, lost, news := l.due()
 	e := l.c.e
 	e.round.lost = append(e.round.lost, lost...)
 	for _, report := range news {
-		e.schedule.Go(report) // without holding up the schedule
+		e.schedule.Go(report) // the schedule must not wait for it
 	}
 	if renew {
 		e.round.renewals = append(e.round.renewals, transport.Due{Key: l.c.keys.Holder(), Deadline: l.expiry(), Call: l})
 	}
 }
 
-// due is Due with the shard locked. It ends holds whose time is over, or the whole lease, and
-// returns the holds. It also reports whether the lease is to be renewed. What it returns as news are
-// functions to be called: the answer to a renewal is overdue, or holds were forgotten.
+// due is Due with the shard locked. It ends expired holds, or the whole lease, and returns the lost holds. It reports whether to
+// renew the lease. The caller calls the functions in news with no mutex held: they report a late answer to a renewal, or
+// forgotten holds.
 func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 	c := l.c
 	c.shard.mu.Lock()
@@ -147,7 +147,7 @@ func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 		news = append(news, l.reportRenewal(errOverdue))
 	}
 	if l.renewAt != 0 && !now.Before(l.renewAt.Add(-l.slack)) {
-		if l.asked == 0 { // else an answer that is to come makes the lease longer
+		if l.asked == 0 { // otherwise a pending answer may still extend the lease
 			if report := l.findForgotten(); report != nil {
 				news = append(news, report)
 			}
@@ -155,7 +155,7 @@ func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 		renew, l.renewAt = l.isWanted(), 0
 	}
 	if renew {
-		// The next renewal is sent whether or not this one has been answered.
+		// The next renewal is sent whether or not this one is answered.
 		l.renewAfter(now, l.retryInterval(now))
 		if l.asked == 0 {
 			l.asked = max(now, 1)
@@ -166,7 +166,7 @@ func (l *lease) due() (renew bool, lost []*hold, news []func()) {
 	return renew, lost, news
 }
 
-// isFresh reports whether enough is left of the lease to give it to another caller.
+// isFresh reports whether enough of the lease is left to give it to another caller.
 func (l *lease) isFresh(now clock.Instant) bool {
 	whole := script.AcceptWindow
 	if l.confirmed {
@@ -175,7 +175,7 @@ func (l *lease) isFresh(now clock.Instant) bool {
 	return l.expiry().Sub(now) >= whole/2
 }
 
-// setContended notes whether other processes wait. If that is new, passes are counted from now on.
+// setContended records whether other processes wait. A change restarts the count of passes.
 func (l *lease) setContended(contended bool) {
 	if contended != l.contended {
 		l.contended, l.passes = contended, 0
@@ -185,14 +185,14 @@ func (l *lease) setContended(contended bool) {
 	}
 }
 
-// cancel has the server forget the lease, in the background.
+// cancel ends the lease on the server, in the background.
 func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 
-// cancelHeld is cancel for a lease that the server has granted, and of which this process has begun no release. Many plain ones are
-// released by one run of release_batch.lua.
+// cancelHeld is cancel for a granted lease whose release has not begun. One execution of release_batch.lua releases many plain
+// locks.
 func (l *lease) cancelHeld() {
-	if l.placed != nil || l.run != nil || l.id.Copied() {
-		l.cancel() // a release leaves what belongs to these if the lease is lost
+	if l.placed != nil || l.grantBatch != nil || l.id.Copied() {
+		l.cancel() // a release would leave something behind if the lease is lost
 		return
 	}
 	run := &script.Release{Keys: &l.c.keys, ID: l.id, Read: l.isRead(), Permit: l.c.isPermit()}
@@ -205,28 +205,28 @@ func (l *lease) target() cancelTarget {
 	if l.placed != nil {
 		t.place, t.endPlace = l.placed.Req.Place, l.placed.Token()
 	}
-	if l.run != nil {
-		t.served = l.run.servedIDs(0)
+	if l.grantBatch != nil {
+		t.served = l.grantBatch.servedIDs(0)
 	}
 	return t
 }
 
-// isRead reports whether the lease excludes no readers.
+// isRead reports whether the lease admits readers.
 func (l *lease) isRead() bool { return l.mode == core.Read }
 
-// isUnused reports whether there is no hold, and no reader waits for a share.
+// isUnused reports whether the lease has no hold, and no reader waits for a share.
 func (l *lease) isUnused() bool {
 	return l.holds.First() == nil && !(l.c.isShared() && l.c.lease == l && l.c.waiters.Len > 0)
 }
 
-// detach ends the lease and its holds on this side, and returns those that are lost. cause is nil if none is.
+// detach ends the lease and its holds in this process. If cause is not nil, it returns the holds as lost.
 func (l *lease) detach(cause error) (lost []*hold) {
 	l.c.e.ids.remove(l.id)
 	return l.detachKeepingID(cause)
 }
 
-// detachKeepingID is detach for a lease that is to be released. Its id stays known until the release is
-// answered: else a late push of its grant would be cancelled as unwanted, and overtake the release.
+// detachKeepingID is detach for a lease that is to be released. Its id stays in the table until the release is answered.
+// Otherwise a late push of its grant would lead to a cancel, which could overtake the release.
 func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 	for h := l.holds.First(); h != nil; h = l.holds.First() {
 		l.endHold(h, cause)
@@ -240,17 +240,17 @@ func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 	}
 	if l.c.lease == l {
 		l.c.lease = nil
-		l.c.endTally()
+		l.c.stopReporter()
 	}
 	l.c.removeLease(l)
 	l.c.e.schedule.Remove(&l.timer)
-	if l.run != nil {
-		l.run.end()
+	if l.grantBatch != nil {
+		l.grantBatch.end()
 	}
 	return lost
 }
 
-// endHold ends one hold on this side. cause is nil if it is not lost.
+// endHold ends one hold in this process. cause is nil if the hold is not lost.
 func (l *lease) endHold(h *hold, cause error) {
 	l.holds.Remove(h)
 	h.End(cause)
@@ -260,10 +260,10 @@ func (l *lease) endHold(h *hold, cause error) {
 	l.c.e.active.End()
 }
 
-// errDeleted is the loss of a lock that the server does not know any more.
+// errDeleted is the loss of a lock that is gone from the server.
 var errDeleted = fmt.Errorf("%w: it is gone from the server, or another holder has it (deleted, evicted or released by force)", core.ErrLost)
 
-// expire ends the holds whose time is over, and the lease if its own is or no hold is left.
+// expire ends expired holds. It ends the lease if that has expired or has no hold left.
 func (l *lease) expire(now clock.Instant) (lost []*hold) {
 	for h := l.holds.First(); h != nil && now >= h.deadline(); h = l.holds.First() {
 		l.endHold(h, h.outOfTime(now))
@@ -277,8 +277,7 @@ func (l *lease) expire(now clock.Instant) (lost []*hold) {
 	return lost
 }
 
-// lose ends the lease as lost and has the server forget it. The caller passes what it returns to notifyLost,
-// with no mutex held.
+// lose ends the lease as lost and cancels it on the server. The caller passes the result to notifyLost, with no mutex held.
 func (l *lease) lose(cause error) []*hold {
 	lost := l.detach(cause)
 	l.cancel()
@@ -288,17 +287,17 @@ func (l *lease) lose(cause error) []*hold {
 
 var errTakenAway = fmt.Errorf("%w: an operator released it", core.ErrLost)
 
-// outOfTime returns the loss of a hold whose time is over.
+// outOfTime returns the loss of an expired hold.
 func (h *hold) outOfTime(now clock.Instant) error {
 	if most := h.MaxEnd(); h.lease.moved && (most.IsZero() || now.Before(most)) {
 		return errMoved
 	}
-	return h.OutOfTime(now, "its lease ran out without a renewal")
+	return h.OutOfTime(now, "its lease expired without a renewal")
 }
 
 var errMoved = fmt.Errorf("%w: its slot has moved, and replicas of the new master have not acknowledged it in time", core.ErrLost)
 
-// tellLost is notifyLost that waits for nobody.
+// tellLost is notifyLost in the background.
 func (e *Engine) tellLost(lost []*hold) { e.schedule.Go(func() { notifyLost(lost) }) }
 
 func (h *hold) notifyLost() { h.Req.Events.Lost(h.Lost) }
@@ -310,9 +309,9 @@ func notifyLost(lost []*hold) {
 	}
 }
 
-// findForgotten looks for holds that nobody can release any more. They end with the lease as it is now, even if it is
-// renewed for others that share it. A minimum hold is waited for. It returns a function that tells the callers, which
-// is called with no mutex held; nil if there is nothing to tell.
+// findForgotten finds holds that can no longer be released. They end with the lease's present deadline, even if the lease is
+// renewed for others that share it. A hold with an unfinished minimum hold is left alone. The caller calls report with no mutex
+// held to notify the callers; it is nil if there is nothing to report.
 func (l *lease) findForgotten() (report func()) {
 	var found []*hold
 	for h := range l.holds.All() {
@@ -332,7 +331,7 @@ func (l *lease) findForgotten() (report func()) {
 	}
 }
 
-// sortHolds puts the hold that ends first to the front.
+// sortHolds moves the hold that ends first to the front.
 func (l *lease) sortHolds() {
 	end := func(h *hold) clock.Instant {
 		if limit := clock.Instant(h.limit.Load()); limit != 0 {
@@ -346,7 +345,7 @@ func (l *lease) sortHolds() {
 	}
 }
 
-// isWanted reports whether the lease is to be renewed: for a hold that was not forgotten, or for a caller that waits.
+// isWanted reports whether to renew the lease: a hold has not been forgotten, or a caller waits.
 func (l *lease) isWanted() bool {
 	for h := range l.holds.All() {
 		if !h.Forgotten {
@@ -356,21 +355,21 @@ func (l *lease) isWanted() bool {
 	return l.holds.IsEmpty() || l.checking
 }
 
-// What a server may have lost has to be over when its quarantine ends (rule 22 of docs/protocol.md). So no lease and no
-// minimum hold lasts longer than that, and no tick does, from the first instant at which it may have been run to the last one
-// at which it may begin.
+// Everything that a server may have lost must have ended when its quarantine ends (rule 22 of docs/protocol.md). So no lease and
+// no minimum hold is longer than the quarantine. Neither is a tick, from the first instant at which it may run to the last at
+// which it may begin.
 
 var _ core.LimitedLocks = (*Engine)(nil)
 
-// checkTaken returns an error if a key may not be kept taken by a lease, or something else, of that length.
+// checkTaken returns an error if the quarantine does not allow a key to be kept taken for that long. by names the reason.
 func (c *Config) checkTaken(by string, d time.Duration) error {
 	if longest := c.longest(); longest > 0 && d > longest {
-		return fmt.Errorf("%w: %s of %v: with WithQuarantine(%v) a key may be kept taken for %v at most", core.ErrInvalidOption, by, d, c.Quarantine, longest)
+		return fmt.Errorf("%w: %s of %v is too long: WithQuarantine(%v) allows at most %v", core.ErrInvalidOption, by, d, c.Quarantine, longest)
 	}
 	return nil
 }
 
-// longest is how long a key may be kept taken; 0: there is no limit.
+// longest returns how long a key may be kept taken; 0: no limit.
 func (c *Config) longest() time.Duration {
 	if c.Quarantine == 0 {
 		return 0
@@ -386,10 +385,10 @@ func (e *Engine) CheckTimes(lease, minHold time.Duration) error {
 	return e.cfg.checkTaken("a minimum hold", minHold)
 }
 
-// checkRequest returns an error if the quarantine is too short for what the request wants.
+// checkRequest returns an error if the quarantine is too short for the request.
 func (e *Engine) checkRequest(r *core.Request) error {
 	if longest := e.cfg.longest(); longest > 0 && r.Within > longest/2 {
-		return fmt.Errorf("%w: a tick within %v: with WithQuarantine(%v) a tick may be within %v at most",
+		return fmt.Errorf("%w: a tick within %v is too wide: WithQuarantine(%v) allows at most %v",
 			core.ErrInvalidOption, r.Within, e.cfg.Quarantine, longest/2)
 	}
 	return e.CheckTimes(r.Lease, r.MinHold)

@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A reader is what inboxes tell of messages.
+// A reader receives messages from the inboxes.
 type reader struct{ e *Engine }
 
 // Message implements inbox.Reader.
@@ -38,9 +38,9 @@ func (r reader) Message(channel, payload string) {
 			v.c.shard.mu.Lock()
 			v.contendedAt = clock.Now()
 			v.setContended(true)
-			v.endRun()
+			v.closeGrantBatch()
 			v.c.shard.mu.Unlock()
-		case *request: // it has the lock, and the answer that says so is on the way
+		case *request: // granted, but the answer is still in flight
 			v.c.shard.mu.Lock()
 			v.contended = true
 			v.c.shard.mu.Unlock()
@@ -63,7 +63,7 @@ func (r reader) Subscribed() {
 // Missed implements inbox.Reader.
 func (r reader) Missed() { r.e.recovery.plan() }
 
-// IsIdle implements inbox.Reader: nobody holds or waits, and what has ended is long ago.
+// IsIdle implements inbox.Reader: the process holds nothing and waits for nothing, and its last end was long ago.
 func (r reader) IsIdle() bool { return r.e.ids.isEmpty() && r.e.identity.isIdle(clock.Now()) }
 
 // Beat implements inbox.Reader. A beat goes out with the round, before polls (rule 7 of docs/protocol.md).
@@ -75,7 +75,7 @@ func (r reader) Beat(b *inbox.Inbox) {
 		switch {
 		case err == nil && !known && b.MayBeForgotten(a.Sent):
 			e.pollThose(func(r *request) bool { return r.c.slot.inbox == b })
-		case transport.IsReply(err): // as a peek might not be refused: polls tell what is wrong
+		case transport.IsReply(err): // peeks may still be allowed; a poll finds out what is wrong
 			e.eachQueued(func(r *request) {
 				if r.c.slot.inbox == b {
 					r.next = pollIt
@@ -90,8 +90,8 @@ func (r reader) Beat(b *inbox.Inbox) {
 // Moved implements inbox.Reader.
 func (r reader) Moved(from *redis.Client, some []*inbox.Inbox) { r.e.onSlotsMoved(from, some) }
 
-// onGrant deals with a message that the server has granted the lock to an id. One that no script has written is ignored,
-// before anything else is made of it (rule 27 of docs/protocol.md).
+// onGrant handles a message that the server has granted the lock to an id. A message that no script has written is ignored before
+// anything else is done with it (rule 27 of docs/protocol.md).
 func (e *Engine) onGrant(m *script.Message) {
 	n, ours := e.idStem.Number(m.ID)
 	if !ours || !m.IsProven(e.secretOf(m.Holder)) {
@@ -107,14 +107,13 @@ func (e *Engine) onGrant(m *script.Message) {
 	case *lease:
 		return // known already
 	}
-	// No caller wants the id any more. It was released or cancelled, but the cancel may have been lost
-	// with its connection.
+	// No caller wants the id. It was released or cancelled, but its cancel may have been lost with a connection.
 	if key, ok := e.layout.Key(m.Holder); ok && e.unwanted.allow(clock.Now()) {
 		e.cancelID(e.layout.KeySet(key), cancelTarget{key: lockKey{key, m.Permit}, id: m.ID, lease: script.AcceptWindow, mark: true})
 	}
 }
 
-// find returns the *request or *lease of an id; nil if the id has ended or is of another engine.
+// find returns the *request or *lease of an id, or nil if the id has ended or belongs to another engine.
 func (e *Engine) find(id string) any {
 	if n, ok := e.idStem.Number(id); ok {
 		return e.ids.find(n)
@@ -127,32 +126,32 @@ func (r *request) accepts(m *script.Message) bool {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
 	if r.over {
-		if r.run != nil && m.Number > r.run.lease.tokens.Last() { // else the message is older than the lease
-			r.provesLoss()
+		if r.grantBatch != nil && m.Number > r.grantBatch.lease.tokens.Last() { // otherwise the message is older than the lease
+			r.loseEarlierLease()
 		}
-		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an answer that came just before granted it
+		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an earlier answer has already granted it
 		return held
 	}
 	r.onPush(m)
 	return true
 }
 
-// onPush deals with a message that the server has granted the request (rule 6 of docs/protocol.md). The
-// message may be old, and the grant over. It is relied on only if its number is greater than the stamp of
-// the last answer that said "queued", and only for the accept window after that answer was sent. If less than half of
-// it is left, polls have failed, and the hold might be over before it is renewed. Any other message leads to a poll.
+// onPush handles a message that the server has granted the request (rule 6 of docs/protocol.md). The message may be old, and the
+// grant may have expired. It is reliable only if its number is above the stamp of the last answer "queued", and only in the
+// accept window after that answer's call was sent. If less than half of the window is left, polls have failed, and the hold might
+// expire before it is renewed. Any other message leads to a question.
 func (r *request) onPush(p *script.Message) {
 	r.pushed = true
 	switch now := clock.Now(); {
 	case !r.queued:
 		r.push = p
-		r.c.hurry() // a try whose answer was lost has queued it
+		r.c.retryNow() // an earlier try whose answer was lost has queued it
 	case r.c.e.cfg.Replicas.Count > 0:
 		r.confirm()
 	case p.Number > r.stamp && r.acceptBy.Sub(now) >= script.AcceptWindow/2 && r.isWhole(p.Grant):
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 		if l := r.c.lease; l != nil && l.id == r.id && !r.contended {
-			l.startRun(p.Run)
+			l.startGrantBatch(p.Run)
 		}
 	default:
 		r.push = p
@@ -160,8 +159,8 @@ func (r *request) onPush(p *script.Message) {
 	}
 }
 
-// confirm has acquire.lua run for a request that the server has granted: a grant counts only if replicas have it, and
-// neither a message nor a poll tells (rule 21 of docs/protocol.md).
+// confirm sends acquire.lua again for a request that the server has granted: the grant counts only once replicas have it, which
+// neither a message nor a poll shows (rule 21 of docs/protocol.md).
 func (r *request) confirm() {
 	if r.granted {
 		return // the answer is on its way
@@ -170,20 +169,20 @@ func (r *request) confirm() {
 	r.send()
 }
 
-// Anybody who may publish to an inbox may send any message, and repeat what was heard there (rule 27 of docs/protocol.md). So a
-// message without a proof is a hint: it leads to a question to the server, whose answer decides. A flood of messages must not
-// become a flood of commands.
+// Any client that may publish to an inbox can send any message, and repeat messages that it received there (rule 27 of
+// docs/protocol.md). So a message without a proof is only a hint: it leads to a question, and the server's answer decides. A
+// flood of messages must not become a flood of commands.
 
 const (
-	// hintGap is how much time is between two questions about one id that messages lead to.
+	// hintGap separates two questions about one id that messages lead to.
 	hintGap = 50 * time.Millisecond
-	// maxUnwanted is how many cancels in a second follow from messages that grant what no caller wants. Each of these ids was
-	// cancelled before, and a grant that nobody renews ends by itself.
+	// maxUnwanted limits the cancels per second that messages for unwanted grants lead to. Each of these ids was cancelled
+	// before, and a grant that is not renewed expires.
 	maxUnwanted = 64
 )
 
-// nextHint returns when the next question may be sent that a message leads to. at is when the last one was, or is going to be, 0
-// for never: if it is going to be, no other is needed.
+// nextHint returns when the next question that a message leads to may be sent. at is when the last one was or will be sent, 0 for
+// never. If it has yet to be sent, no other is needed.
 func nextHint(at, now clock.Instant) (next clock.Instant, needed bool) {
 	switch {
 	case at == 0:
@@ -194,10 +193,10 @@ func nextHint(at, now clock.Instant) (next clock.Instant, needed bool) {
 	return max(now, at.Add(hintGap)), true
 }
 
-// pollSoon polls for r, as a message says that there is news.
+// pollSoon polls for r because of a message.
 func (r *request) pollSoon() { r.askSoon(pollIt) }
 
-// confirmSoon asks whether the last push still counts: by a poll if several may hold at a time.
+// confirmSoon asks whether the last push is still valid. It polls if several holds may exist together.
 func (r *request) confirmSoon() {
 	if mode := r.leader.Req.Mode; mode == core.Read || mode == core.Permit {
 		r.pollSoon()
@@ -206,7 +205,7 @@ func (r *request) confirmSoon() {
 	}
 }
 
-// askSoon asks as a message demands.
+// askSoon asks a question because of a message.
 func (r *request) askSoon(ask question) {
 	var needed bool
 	if r.hintAt, needed = nextHint(r.hintAt, clock.Now()); needed {
@@ -215,7 +214,7 @@ func (r *request) askSoon(ask question) {
 	}
 }
 
-// renewSoon renews l, as a message says that there is news.
+// renewSoon renews l because of a message.
 func (l *lease) renewSoon() {
 	var needed bool
 	if l.hintAt, needed = nextHint(l.hintAt, clock.Now()); needed {
@@ -223,7 +222,7 @@ func (l *lease) renewSoon() {
 	}
 }
 
-// onTakenAway deals with a message that an operator took the lease away. The answer to a renewal says whether he did.
+// onTakenAway handles a message that an operator released the lease by force. The answer to a renewal shows whether that is true.
 func (l *lease) onTakenAway() {
 	l.c.shard.mu.Lock()
 	defer l.c.unlock()
@@ -233,7 +232,7 @@ func (l *lease) onTakenAway() {
 	}
 }
 
-// gone is the loss of a lease that the server does not know any more.
+// gone returns the loss of a lease that is gone from the server.
 func (l *lease) gone() error {
 	if l.takenAway {
 		return errTakenAway
@@ -241,8 +240,8 @@ func (l *lease) gone() error {
 	return errDeleted
 }
 
-// onTakenAway deals with a message that an operator took away what was granted to the request. A push that comes after it may be
-// a copy of an older one: none is relied on before the server says that the request is queued.
+// onTakenAway handles a message that an operator released the request's grant by force. A later push may be a copy of an older
+// one, so no push is reliable until the server answers "queued".
 func (r *request) onTakenAway() {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
@@ -256,14 +255,14 @@ func (r *request) onTakenAway() {
 	}
 }
 
-// An unwanted counts cancels that messages lead to.
+// An unwanted counts the cancels that messages lead to.
 type unwanted struct {
 	mu    sync.Mutex
 	since clock.Instant
 	n     int
 }
 
-// allow reports whether one more may go out.
+// allow reports whether another cancel may be sent.
 func (u *unwanted) allow(now clock.Instant) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -274,10 +273,10 @@ func (u *unwanted) allow(now clock.Instant) bool {
 	return u.n <= maxUnwanted
 }
 
-// warnOfForgery logs that a message of a grant came that no script has written.
+// warnOfForgery logs that a message of a grant arrived which no script has written.
 func (e *Engine) warnOfForgery() {
 	if missed, ok := e.forged.Allow("forged"); ok {
-		e.cfg.Logger.Warn("lockmw: ignored a message that grants a lock and was not sent by the lock server; look who may publish to these channels",
+		e.cfg.Logger.Warn("lockmw: ignored a forged grant message; check which clients may publish to these channels",
 			"channels", e.layout.InboxPrefix()+"*", "suppressed", missed)
 	}
 }

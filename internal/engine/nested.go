@@ -18,18 +18,18 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A nested wait is one whose context has other holds: it may be in a deadlock, which is looked for while it lasts. For
-// other waits nothing is done.
+// A nested wait is a wait whose context has other holds. It may be in a deadlock, so detection runs while it lasts. Other waits
+// cost nothing.
 type nested struct {
 	deadlock.Nested
 	c     *cohort
 	w     *localq.Waiter
-	timer timers.Timer // the next look
+	timer timers.Timer // the next deadlock check
 	over  bool         // guarded by the shard's mutex
 }
 
-// beginNested registers the wait of w, if it is nested. Jobs and leaders wait for long by their nature, and most nodes of
-// a lock over several do not say who has it.
+// beginNested registers the wait of w, if it is nested. Jobs and leaders are left out because they are expected to wait for long,
+// and votes because most nodes do not show the holder of a lock over several nodes.
 func (c *cohort) beginNested(w *localq.Waiter) *nested {
 	chain, ok := w.Ctx.Value(core.ChainKey{}).(core.Chain)
 	if !ok || w.Req.Wait == 0 || w.Req.Once || w.Req.Leads || w.Req.Vote != nil {
@@ -46,7 +46,7 @@ func (c *cohort) beginNested(w *localq.Waiter) *nested {
 	}
 	first := w.Req.Detect
 	if first == 0 {
-		first = core.StallAfter // when others may ask
+		first = core.StallAfter // from then on, other processes may ask
 	}
 	n.wake(first)
 	return n
@@ -61,7 +61,7 @@ func (n *nested) end() {
 	n.End()
 }
 
-// wake has the wait looked at after that time.
+// wake schedules the next deadlock check.
 func (n *nested) wake(after time.Duration) {
 	n.c.shard.mu.Lock()
 	defer n.c.shard.mu.Unlock()
@@ -70,8 +70,8 @@ func (n *nested) wake(after time.Duration) {
 	}
 }
 
-// Due looks at the wait. Others may ask about the holds that it blocks: their inboxes are those
-// in the slots of these. They answer to that of its own key.
+// Due checks the wait. Other processes may ask about the holds that it blocks, and they use the inboxes in the slots of those
+// holds. They answer to the inbox in the slot of the wait's own key.
 func (n *nested) Due() {
 	n.c.e.inboxes.Use(n.c.slot.inbox)
 	n.c.e.detector.Prepare()
@@ -113,7 +113,7 @@ func (h *hold) Standing() core.Standing {
 	return s
 }
 
-// A site is what detectors of deadlocks need of an Engine.
+// A site gives the deadlock detector access to an Engine.
 type site struct{ e *Engine }
 
 // Views implements deadlock.Site.
@@ -156,7 +156,7 @@ func (s site) Inbox(key string) string {
 	return s.e.layout.Inbox(s.e.process, &keys)
 }
 
-// Lasts implements deadlock.Site: a ticket lasts if one of the calls that it stands for does.
+// Lasts implements deadlock.Site: a ticket lasts if any of the calls that share it does.
 func (s site) Lasts(_, ticket string) bool {
 	r, ok := s.e.find(ticket).(*request)
 	if !ok {
@@ -178,7 +178,7 @@ func (s site) Lasts(_, ticket string) bool {
 // Context implements deadlock.Transport.
 func (s site) Context() context.Context { return s.e.sender.Context() }
 
-// Secret implements deadlock.Transport. The server has another one after a month.
+// Secret implements deadlock.Transport. The server replaces the secret after a month.
 func (s site) Secret(ctx context.Context) string {
 	const month = 30 * 24 * time.Hour
 	key, e := s.e.cfg.Prefix+":deadlock", s.e
@@ -199,10 +199,10 @@ func (s site) Send(ctx context.Context, inbox, text string) {
 			return
 		}
 	}
-	_ = s.e.rdb.Publish(ctx, inbox, text).Err() // who does not hear of it does not answer
+	_ = s.e.rdb.Publish(ctx, inbox, text).Err() // a process that does not receive it does not answer
 }
 
-// engines has a weak pointer to each Engine of this process, by the name under which Redis knows its holds.
+// engines has a weak pointer to each Engine of this process, by the name that Redis stores with its holds.
 var engines sync.Map
 
 func (e *Engine) beKnown() {
@@ -210,7 +210,7 @@ func (e *Engine) beKnown() {
 	runtime.AddCleanup(e, func(process string) { engines.Delete(process) }, e.process)
 }
 
-// InTheWay implements localq.Line. The server may have named a hold by another Client.
+// InTheWay implements localq.Line. The hold that the server has named may belong to another Client of this process.
 func (c *cohort) InTheWay(*localq.Waiter) *core.LocalHold {
 	found := c.e.localHold(c.key)
 	c.shard.mu.Lock()

@@ -18,28 +18,28 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// An outage is the time in which the server cannot do what it is asked for: it is away, starts, fails over or is busy, or
-// a Cluster moves the slot. Callers with time to wait wait for its end (rule 14 of docs/protocol.md).
+// An outage is a time in which the server cannot do what it is asked: it is unreachable, starting, failing over or busy, or a
+// Cluster moves the slot. Callers with time left wait for its end (rule 14 of docs/protocol.md).
 type outage struct {
-	tries  int           // that have failed so far
-	since  clock.Instant // when the first one had
-	paused bool          // before the next try
+	tries  int           // failed so far
+	since  clock.Instant // when the first one failed
+	paused bool          // pausing before the next try
 }
 
-// The pauses between tries grow from one to the other.
+// Pauses between tries double within these limits.
 const (
 	minTryPause = 20 * time.Millisecond
 	maxTryPause = 500 * time.Millisecond
 )
 
-// tryPause returns the pause after a number of tries that have failed. It is up to a quarter shorter at random, so that
-// those who met the same outage do not all come back at once.
+// tryPause returns the pause after that many failed tries. It is shortened at random by up to a quarter, so that callers that met
+// the same outage do not all retry together.
 func tryPause(tries int) time.Duration {
 	pause := min(minTryPause<<min(tries-1, 10), maxTryPause)
 	return pause - rand.N(pause/4+1)
 }
 
-// note notes one more try that has failed, and returns for how long to pause.
+// note counts a failed try, and returns the next pause.
 func (o *outage) note(now clock.Instant) time.Duration {
 	if o.tries == 0 {
 		o.since = now
@@ -48,12 +48,12 @@ func (o *outage) note(now clock.Instant) time.Duration {
 	return tryPause(o.tries)
 }
 
-// waitOut lets the request wait for the server after a try that failed with err, and ends the waits of those who do not
-// want to. It reports whether it waits.
+// waitOut makes the request wait for the server after a try failed with err, and ends the waits of callers that do not wait for
+// an outage to end. It reports whether the request waits.
 func (r *request) waitOut(err error) bool {
 	c, e := r.c, r.c.e
 	pause := r.outage.note(clock.Now())
-	c.failHurried(err, clock.Since(r.outage.since) < quickMove)
+	c.failFast(err, clock.Since(r.outage.since) < quickMove)
 	if c.waiters.Len == 0 || r.leader.HasEnded() {
 		return false
 	}
@@ -65,23 +65,23 @@ func (r *request) waitOut(err error) bool {
 // quickMove is how long a call that only tries waits for a slot that moves.
 const quickMove = 200 * time.Millisecond
 
-// tryAgain sends a request once more under its id, as what became of it so far is not known.
+// tryAgain sends a request again under its id, because its outcome is unknown.
 func (r *request) tryAgain() {
 	r.outage.paused = false
 	r.send()
 }
 
-// failHurried ends the waits of callers that do not wait for a server that answers with err. A slot that moves is no outage
-// to them as long as that is quick, and a pool of connections that is exhausted is none before the server was looked at.
-func (c *cohort) failHurried(err error, quick bool) {
+// failFast ends the waits of callers that do not wait for a server which answers with err. It does not treat a slot that moves
+// quickly as an outage, nor an exhausted connection pool before the server was checked.
+func (c *cohort) failFast(err error, quick bool) {
 	moves, exhausted := transport.IsMoving(err), transport.IsPoolTimeout(err)
 	c.failThose(transport.Failure(err), func(w *localq.Waiter) bool {
 		return w.Req.Wait == 0 && !(moves && quick) || w.EndsWithOutage() && !moves && !exhausted
 	})
 }
 
-// failThose ends the waits of those that are chosen. A caller whose context has ended is told so instead: a connection that heeds
-// the context's deadline fails at the same time.
+// failThose ends the chosen waits. It leaves out callers whose context has ended: they get that error, because a connection that
+// obeys the context's deadline fails at the same time.
 func (c *cohort) failThose(err error, chosen func(w *localq.Waiter) bool) {
 	for w := range c.waiters.All() {
 		if !w.HasEnded() && chosen(w) {
@@ -91,10 +91,10 @@ func (c *cohort) failThose(err error, chosen func(w *localq.Waiter) bool) {
 	}
 }
 
-// findOutage looks, in the background, whether the pool of connections is exhausted because of an outage. Then it ends the waits
-// of those who do not wait for its end.
+// findOutage checks in the background whether the connection pool is exhausted because of an outage. If so, it ends the waits of
+// callers that do not wait for an outage to end.
 func (e *Engine) findOutage(c *cohort, err error) {
-	e.looks.Tell(e.serverOf(c.key), transport.Failure(err), func(explained error) {
+	e.diagnoses.Tell(e.serverOf(c.key), transport.Failure(err), func(explained error) {
 		if core.FaultOf(explained) != core.Outage {
 			return
 		}
@@ -105,15 +105,14 @@ func (e *Engine) findOutage(c *cohort, err error) {
 	})
 }
 
-// hurry ends the pause of the cohort's request for a caller that does not wait for the server, but wants to know
-// whether it is still away.
-func (c *cohort) hurry() {
+// retryNow ends the pause of the cohort's request, for a caller that fails fast if the server is still unreachable.
+func (c *cohort) retryNow() {
 	if r := c.request; r != nil && r.outage.paused {
 		c.e.schedule.SetNow(&r.timer)
 	}
 }
 
-// longOutage is after how long an outage is logged: a caller may wait for ever, and nobody would be told otherwise.
+// longOutage is how long an outage lasts before it is logged. A caller may wait forever, so the log is the only sign.
 const longOutage = time.Second
 
 // warnOfOutage logs that calls have been waiting for the server since then.
@@ -122,26 +121,26 @@ func (e *Engine) warnOfOutage(key string, since clock.Instant, err error) {
 		return
 	}
 	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
-		e.looks.Tell(e.serverOf(key), err, func(explained error) {
+		e.diagnoses.Tell(e.serverOf(key), err, func(explained error) {
 			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", since.Time(), "error", explained, "suppressed", missed)
 		})
 	}
 }
 
-// explain adds to the error of a call for a key that ended without an answer why there is none.
+// explain adds the reason to the error of a call that ended without an answer.
 func (e *Engine) explain(key string, err error) error {
 	failure, ok := errors.AsType[*core.AcquireError](err)
 	if !ok || !transport.IsUnexplained(failure.Err) {
 		return err
 	}
-	explained := *failure // which other calls may have
-	explained.Err = e.looks.Explain(e.serverOf(key), failure.Err)
+	explained := *failure // other calls may share the original
+	explained.Err = e.diagnoses.Explain(e.serverOf(key), failure.Err)
 	return &explained
 }
 
-// serverOf returns the client of the server that has a key.
+// serverOf returns the client of the server that has the key.
 func (e *Engine) serverOf(key string) any {
-	ctx, cancel := context.WithTimeout(e.sender.Context(), transport.LookTimeout)
+	ctx, cancel := context.WithTimeout(e.sender.Context(), transport.DiagnoseTimeout)
 	defer cancel()
 	keys := e.layout.KeySet(key)
 	if node := e.sender.NodeFor(ctx, keys.Holder()); node != nil {
@@ -150,28 +149,28 @@ func (e *Engine) serverOf(key string) any {
 	return e.rdb
 }
 
-// An identity notices that a server has lost its latest writes, though no command has failed: it was restarted while this process
-// had nothing to send, or Sentinels have put another one in its place on purpose. go-redis replaces broken connections in silence,
-// and leaves a subscription at a master that was deposed. Each start and each promotion makes a new replication id, so the process
-// asks for that from time to time while it matters (rule 13 of docs/protocol.md). Without the right to INFO it does not.
+// An identity detects that a server has lost its latest writes although no command has failed: it was restarted while this
+// process had nothing to send, or Sentinels have replaced it on purpose. go-redis replaces broken connections silently, and
+// leaves a subscription at a deposed master. Each start and each promotion changes the replication id, so the process reads the
+// id regularly while it matters (rule 13 of docs/protocol.md). Without the right to run INFO it does not.
 type identity struct {
 	e      *Engine
-	pause  time.Duration // between two looks
-	roams  bool          // the server may be replaced by another one, at another address
-	needed atomic.Int64  // an instant: it matters until then
-	armed  atomic.Bool   // a look is planned, or under way
-	off    atomic.Bool   // the server does not say
+	pause  time.Duration // between two reads
+	roams  bool          // another server, at another address, may replace it
+	needed atomic.Int64  // the instant until which reads are needed
+	armed  atomic.Bool   // a read is scheduled or in flight
+	off    atomic.Bool   // the server does not report its id
 	timer  timers.Timer
 
 	mu    sync.Mutex
-	known map[*redis.Client]string // replication ids; of nil, if there is no Cluster
+	known map[*redis.Client]string // replication ids by node; the key is nil without a Cluster
 }
 
 const (
-	// identityPause is how much time is between two looks, and roamingPause behind Sentinels, where grants may be lost, too.
+	// identityPause separates two reads of the id; roamingPause does behind Sentinels, where grants may also be lost.
 	identityPause = time.Second
 	roamingPause  = 250 * time.Millisecond
-	// identityTimeout bounds one look.
+	// identityTimeout bounds one read.
 	identityTimeout = time.Second
 )
 
@@ -185,11 +184,11 @@ func (y *identity) init(e *Engine, t transport.Topology) {
 	}
 }
 
-// ended notes that something of this process has ended at a server, which may lose that.
+// ended records that an id of this process has ended on a server, which may lose that.
 func (y *identity) ended(now clock.Instant) { y.need(now) }
 
-// used notes that a grant or a ticket of this process is at a server. If another one takes its place the process has to hear
-// of that: elsewhere, a connection breaks.
+// used records that a server has a grant or a ticket of this process. Behind Sentinels the process must detect that another
+// server has taken its place; elsewhere a broken connection shows it.
 func (y *identity) used(now clock.Instant) {
 	if y.roams {
 		y.need(now)
@@ -209,13 +208,13 @@ func (y *identity) need(now clock.Instant) {
 	y.e.schedule.Set(&y.timer, now, 0)
 }
 
-// Due looks, in the background.
+// Due reads the ids in the background.
 func (y *identity) Due() { y.e.schedule.Go(y.look) }
 
-// isIdle reports whether it does not matter for now which server is there.
+// isIdle reports whether the server's identity does not matter at present.
 func (y *identity) isIdle(now clock.Instant) bool { return now >= clock.Instant(y.needed.Load()) }
 
-// look asks all servers that matter, and plans the next look if one is needed.
+// look reads the ids of all servers that matter, and schedules the next read if one is needed.
 func (y *identity) look() {
 	for _, node := range y.nodes() {
 		y.ask(node)
@@ -231,7 +230,7 @@ func (y *identity) look() {
 	y.armed.Store(false)
 }
 
-// nodes returns the nodes of a Cluster at which something has ended lately; one that is nil if there is no Cluster.
+// nodes returns the nodes of a Cluster at which an id has recently ended, or a single nil without a Cluster.
 func (y *identity) nodes() (all []*redis.Client) {
 	cluster := y.e.inboxes.Cluster
 	if cluster == nil {
@@ -249,7 +248,7 @@ func (y *identity) nodes() (all []*redis.Client) {
 	return all
 }
 
-// ask asks one server.
+// ask reads the id of one server.
 func (y *identity) ask(node *redis.Client) {
 	e := y.e
 	client := e.rdb
@@ -263,7 +262,7 @@ func (y *identity) ask(node *redis.Client) {
 	if e.sender.Context().Err() != nil {
 		return
 	}
-	if err != nil && transport.IsPassing(err) {
+	if err != nil && transport.IsTemporary(err) {
 		e.sender.Note(err)
 		return
 	}
@@ -280,7 +279,7 @@ func (y *identity) ask(node *redis.Client) {
 	}
 }
 
-// changed deals with a server that has lost its latest writes.
+// changed handles a server that has lost its latest writes.
 func (y *identity) changed() {
 	e := y.e
 	e.recovery.plan()
@@ -292,47 +291,48 @@ func (y *identity) changed() {
 	}
 }
 
-// A round is what is due at about the same time. Renewals, polls and peeks go out as package transport paces them, and the rest in one
-// pipeline per node, which waits for no earlier one (rule 13 of docs/protocol.md). Only the goroutine of the schedule adds to it.
+// A round is everything that is due at about the same time. Package transport paces renewals, polls and peeks. The rest goes out
+// in one pipeline per node, which does not wait for an earlier one (rule 13 of docs/protocol.md). Only the schedule's goroutine
+// adds to a round.
 type round struct {
 	renewals []transport.Due
 	beats    []*transport.Call
 	polls    []*request
 	confirms []*request
 	peeks    []*request
-	tells    []*transport.Call
+	reports  []*transport.Call
 	lost     []*hold
 
 	mu       sync.Mutex
-	underway map[*redis.Client]int // pipelines to a node; nil: to the servers, if they are no Cluster
+	underway map[*redis.Client]int // pipelines in flight by node; the key is nil without a Cluster
 }
 
 const (
-	// maxTelling bounds the pipelines under way to a node. No pipeline waits for another, so they would pile up
-	// if it did not answer.
-	maxTelling = 16
-	// maxBeating is how many more pipelines may be under way if they carry beats: nothing holds up a beat.
+	// maxReporting bounds the pipelines in flight to a node. They do not wait for one another, so they would pile up at a node
+	// that does not answer.
+	maxReporting = 16
+	// maxBeating is how many more pipelines may be in flight if they carry beats, so that nothing delays a beat.
 	maxBeating = 4
-	// maxCalls bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces
-	// of 16 KiB, and serves other clients in between.
+	// maxCalls bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces of 16 KiB and serves
+	// other clients in between.
 	maxCalls = 16384
 )
 
-// endRound sends what the round has gathered, and tells those who have lost holds, without holding up the schedule.
+// endRound sends the round and notifies the callers of lost holds, without delaying the schedule.
 func (e *Engine) endRound() {
 	r := &e.round
 	e.pacer.Add(r.renewals)
-	e.sendRound(r.beats, maxTelling+maxBeating)
-	e.sendRound(r.tells, maxTelling)
+	e.sendRound(r.beats, maxReporting+maxBeating)
+	e.sendRound(r.reports, maxReporting)
 	e.polling.Add(append(polls(r.polls), e.peeks(r.confirms, confirmIt)...))
 	e.peeking.Add(e.peeks(r.peeks, peekIt))
 	if len(r.lost) > 0 {
 		e.tellLost(r.lost)
 	}
-	r.renewals, r.beats, r.polls, r.confirms, r.peeks, r.tells, r.lost = nil, nil, nil, nil, nil, nil, nil
+	r.renewals, r.beats, r.polls, r.confirms, r.peeks, r.reports, r.lost = nil, nil, nil, nil, nil, nil, nil
 }
 
-// sendRound runs calls in pipelines, each in a goroutine of its own, as long as fewer than most are under way to their node.
+// sendRound runs calls in pipelines, each in its own goroutine, if fewer than most are in flight to the node.
 func (e *Engine) sendRound(calls []*transport.Call, most int) {
 	for node, batch := range e.sender.ByNode(calls) {
 		for _, part := range transport.ByTimeout(batch, maxCalls) {
@@ -346,7 +346,7 @@ func (e *Engine) sendPipeline(node *redis.Client, batch []*transport.Call, most 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.underway[node] >= most {
-		return // the next tries are scheduled already
+		return // the next tries are already scheduled
 	}
 	if r.underway == nil {
 		r.underway = make(map[*redis.Client]int)

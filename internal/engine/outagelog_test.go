@@ -48,7 +48,7 @@ func TestLocksThatCannotBeReleasedAreLoggedTogether(t *testing.T) {
 			e.cancelID(e.layout.KeySet(fmt.Sprint("item:", i)), cancelTarget{id: e.newID().String(), lease: time.Second})
 		}
 		time.Sleep(script.QueueTTL + script.AcceptWindow + 5*time.Second)
-		if n, line := len(log), <-log; n != 1 || !strings.Contains(line, "could not be released") {
+		if n, line := len(log), <-log; n != 1 || !strings.Contains(line, "could not release") {
 			t.Errorf("%d lines: %s", n, line)
 		}
 		time.Sleep(loglimit.Every)

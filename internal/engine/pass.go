@@ -11,16 +11,15 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// Readers of one process share a lease. Further readers join it without a command as long as no writer
-// waits. The server's word for that is good for a short time, and only while a message would reach the
-// process if a writer came. After that the next reader renews the lease, and the answer says it anew. When
-// a writer waits, no more readers join: they send a request of their own, which is queued (rule 12 of
-// docs/protocol.md).
+// Readers of one process share a lease. More readers join it without a command as long as no writer waits. An answer that no
+// writer waits is valid for a short time, and only while a message would reach the process if a writer came. After that the next
+// reader renews the lease, and the answer says it again. When a writer waits, no more readers join: they send a request of their
+// own, which is queued (rule 12 of docs/protocol.md).
 
-// shareFor is how long the server's word that no writer waits is good.
+// shareFor is how long an answer that no writer waits is valid.
 const shareFor = 100 * time.Millisecond
 
-// joinLease gives r a share in the lease of its cohort; nil if that needs a command.
+// joinLease gives r a share in the lease of its cohort, or returns nil if that needs a command.
 func (c *cohort) joinLease(r *core.Request) *hold {
 	l := c.lease
 	if l == nil || !c.isShared() || c.waiters.Len > 0 || c.e.closing.Load() {
@@ -33,7 +32,7 @@ func (c *cohort) joinLease(r *core.Request) *hold {
 	return l.newHold(r, l.tokens.Next(), now)
 }
 
-// checkForWriters renews the lease immediately: the answer says whether more readers may join.
+// checkForWriters renews the lease immediately. The answer shows whether more readers may join.
 func (l *lease) checkForWriters() {
 	e := l.c.e
 	e.inboxes.Use(l.c.slot.inbox)
@@ -43,9 +42,9 @@ func (l *lease) checkForWriters() {
 	}
 }
 
-// A snapshot is what was known when a call was sent that asks whether a writer waits.
+// A snapshot is the state of a cohort when a call was sent that asks whether a writer waits.
 type snapshot struct {
-	joined       int64 // how many callers had joined the cohort
+	joined       int64 // callers that had joined the cohort
 	subscription int64 // the number of the subscription; 0: none
 }
 
@@ -53,7 +52,7 @@ func (c *cohort) snapshot() snapshot {
 	return snapshot{c.waiters.Joined, c.slot.inbox.Subscription()}
 }
 
-// admit gives waiters a share in the lease. Those that joined later than the given number go on waiting.
+// admit gives waiters a share in the lease, up to the given number in the order of arrival. Later ones continue to wait.
 func (c *cohort) admit(l *lease, joined int64) {
 	for c.waiters.Len > 0 && c.waiters.First().Seq <= joined {
 		w := c.waiters.First()
@@ -61,8 +60,8 @@ func (c *cohort) admit(l *lease, joined int64) {
 	}
 }
 
-// onChecked deals with an answer that says whether a writer waits: one does if the lease is contended. The
-// call was sent at the time given, and q is what was known then.
+// onChecked handles an answer that shows whether a writer waits: one does if the lease is contended. The call was sent at the
+// given time, and q is the snapshot from then.
 func (l *lease) onChecked(sent clock.Instant, q snapshot) {
 	c := l.c
 	l.checking = false
@@ -77,7 +76,7 @@ func (l *lease) onChecked(sent clock.Instant, q snapshot) {
 		l.shareUntil, l.subscription = sent.Add(shareFor), q.subscription
 	}
 	if clock.Now() < sent.Add(shareFor) {
-		q.joined = c.waiters.Joined // the answer is good for callers that have joined since
+		q.joined = c.waiters.Joined // the answer is also valid for callers that have joined since
 	}
 	c.admit(l, q.joined)
 	if c.waiters.Len > 0 {
@@ -85,8 +84,8 @@ func (l *lease) onChecked(sent clock.Instant, q snapshot) {
 	}
 }
 
-// stopSharing lets no more readers join the lease. If it was kept for those who wait, and nobody reads by it any more,
-// their request ends it: a release that came on its own might be late, and the lock be busy when nobody has it.
+// stopSharing admits no more readers to the lease. If the lease was kept for waiting readers and has no hold, the request of
+// those readers ends it. A separate release might be late, and the lock would be busy although no caller holds it.
 func (l *lease) stopSharing() {
 	c := l.c
 	l.shareUntil = 0
@@ -102,7 +101,7 @@ func (l *lease) stopSharing() {
 	c.sendRequest(p)
 }
 
-// cancelLeaseIfUnused cancels a lease that was kept for a caller who has gone.
+// cancelLeaseIfUnused cancels a lease that was kept for a caller which has left.
 func (c *cohort) cancelLeaseIfUnused() {
 	if l := c.lease; l != nil && c.isShared() && c.waiters.Len == 0 && l.holds.First() == nil {
 		l.detach(nil)
@@ -110,75 +109,75 @@ func (c *cohort) cancelLeaseIfUnused() {
 	}
 }
 
-// A run is the callers of this process whose tickets stand right behind that of a lease in strict order. The server has
-// reserved a token for each, and the lease is passed from one to the next without a command, in the order of the
-// queue. Their tickets stay in the queue until they were served: whatever gets lost costs nobody a place (rule 25 of
-// docs/protocol.md). The lease stays that of the first one's cohort. The shard's mutex guards a run.
-type run struct {
-	lease   *lease
-	next    []*request   // to whom the lease may be passed
-	served  []*request   // to whom it was passed
-	gone    int          // how many of those the server has taken off the queue
-	leaving bool         // more are being taken off
-	ends    bool         // the lease is passed to nobody any more
-	timer   timers.Timer // when those who were served are taken off
-	isSet   bool         // the timer
+// A grantBatch is the callers of this process whose tickets are queued directly behind the lease's ticket, in strict order. The
+// server has reserved a token for each. The lease passes from one to the next without a command, in the order of the queue. Their
+// tickets stay in the queue until they have been served, so a loss costs no caller its place (rule 25 of docs/protocol.md). The
+// lease stays in the first caller's cohort. The shard's mutex guards a grantBatch.
+type grantBatch struct {
+	lease    *lease
+	next     []*request   // members to whom the lease may be passed
+	served   []*request   // members to whom it was passed
+	removed  int          // served members that the server has removed from the queue
+	removing bool         // a removal is in flight
+	closed   bool         // the lease is not passed on any more
+	timer    timers.Timer // for the next removal of served members
+	timerSet bool
 }
 
 const (
-	// maxServed is how many that were served stay in the queue until they are taken off, and servedFor for how long at most:
-	// so far may positions and what an Inspector is told be wrong.
+	// maxServed limits the served tickets that stay in the queue until they are removed, and servedFor is how long they stay
+	// there. Positions and an Inspector may be off by that much.
 	maxServed = 8
 	servedFor = 20 * time.Millisecond
 )
 
-// mayRun reports whether a ticket of r may be one of a run. A hold that ends in another way than by a plain
-// release does not run, nor does that of a job, whose id is used for one hold. A grant that replicas have to have is
-// confirmed by an answer that names no run.
-func (e *Engine) mayRun(r *core.Request) bool {
+// mayBatch reports whether a ticket of r may be in a grant batch. A hold that ends in a different way than by a plain release may
+// not. Nor may the hold of a job, whose id is used for one hold. A grant that replicas have to acknowledge is confirmed by an
+// answer that names no batch.
+func (e *Engine) mayBatch(r *core.Request) bool {
 	return (r.Mode == core.Fair || r.Mode == core.Write) && r.Vote == nil && e.cfg.Replicas.Count == 0 &&
 		!r.Fixed && r.MinHold == 0 && r.MaxHold == 0 && r.Place == "" && r.KeepPlace == 0 && !r.Once && !r.Leads
 }
 
-// startRun notes who may have the lease after its first holder, as a message says: ids separated by commas.
-func (l *lease) startRun(ids string) {
+// startGrantBatch records the calls that the lease may be passed to. ids are their ids as in the message, separated by commas.
+func (l *lease) startGrantBatch(ids string) {
 	c := l.c
 	if ids == "" {
 		return
 	}
-	n := &run{lease: l}
+	n := &grantBatch{lease: l}
 	n.timer.Of(n)
 	for id := range strings.SplitSeq(ids, ",") {
 		r, ok := c.e.find(id).(*request)
 		if !ok || r.c.entry != c.entry {
 			break
 		}
-		r.provesLoss() // of an earlier run, which the server has ended before it granted this one
-		r.run = n
+		r.loseEarlierLease() // of an earlier batch, which the server has ended before this grant
+		r.grantBatch = n
 		n.next = append(n.next, r)
 	}
 	if len(n.next) > 0 {
-		l.run = n
+		l.grantBatch = n
 	}
 }
 
-// endRun has the lease be passed to nobody any more.
-func (l *lease) endRun() {
-	if l.run != nil {
-		l.run.ends = true
+// closeGrantBatch stops passing the lease on.
+func (l *lease) closeGrantBatch() {
+	if l.grantBatch != nil {
+		l.grantBatch.closed = true
 	}
 }
 
-// passAlong gives the lease to the next of its run, in the place of h. It reports whether it did.
-func (l *lease) passAlong(h *hold, now clock.Instant) bool {
-	n := l.run
-	if n == nil || n.ends || len(n.next) == 0 || l.tokens.AreUsed() || !l.isFresh(now) || now.Sub(l.grantedAt) > l.duration/3 ||
+// passInBatch passes the lease from h to the next member of its batch. It reports whether it did.
+func (l *lease) passInBatch(h *hold, now clock.Instant) bool {
+	n := l.grantBatch
+	if n == nil || n.closed || len(n.next) == 0 || l.tokens.AreUsed() || !l.isFresh(now) || now.Sub(l.grantedAt) > l.duration/3 ||
 		l.c.greatest > l.tokens.Last() { // the server has granted the key since
 		return false
 	}
 	r := n.next[0]
 	if r.over || !r.queued || r.lease() != l.duration || r.leader.Req.Mode != l.mode {
-		n.ends = true
+		n.closed = true
 		return false
 	}
 	n.next = n.next[1:]
@@ -191,74 +190,74 @@ func (l *lease) passAlong(h *hold, now clock.Instant) bool {
 	return true
 }
 
-// take notes that r is served by the lease. Its id stays known: a grant of it would prove that the lease is lost.
-func (n *run) take(r *request, now clock.Instant) {
+// take records that the lease serves r. The id of r stays in the table: a grant of it would prove that the lease is lost.
+func (n *grantBatch) take(r *request, now clock.Instant) {
 	c := n.lease.c
 	r.c.detachKeepingID(r)
 	n.served = append(n.served, r)
 	c.shard.released.note(r.c.lockKey(), r.id.Number(), now)
 	if r.id.Copied() {
-		r.cancel() // a copy of its acquire may come when its ticket is gone
+		r.cancel() // a copy of its acquire may arrive after its ticket is gone
 	}
-	switch waiting := len(n.served) - n.gone; {
+	switch waiting := len(n.served) - n.removed; {
 	case waiting >= maxServed:
-		n.takeOff()
-	case !n.leaving:
-		n.takeOffLater()
+		n.removeServed()
+	case !n.removing:
+		n.removeServedLater()
 	}
 }
 
-// takeOffLater has those who were served be taken off in a while.
-func (n *run) takeOffLater() {
-	if e := n.lease.c.e; !n.isSet {
-		n.isSet = true
+// removeServedLater schedules the removal of served members.
+func (n *grantBatch) removeServedLater() {
+	if e := n.lease.c.e; !n.timerSet {
+		n.timerSet = true
 		e.schedule.SetAfter(&n.timer, servedFor, servedFor/4)
 	}
 }
 
-// takeOff takes those who were served off the queue, in the background.
-func (n *run) takeOff() {
+// removeServed removes served members from the queue, in the background.
+func (n *grantBatch) removeServed() {
 	l, e := n.lease, n.lease.c.e
-	if n.leaving || l.over || len(n.served) == n.gone {
+	if n.removing || l.over || len(n.served) == n.removed {
 		return
 	}
-	n.leaving = true
-	upTo, ids := len(n.served), n.servedIDs(n.gone)
+	n.removing = true
+	upTo, ids := len(n.served), n.servedIDs(n.removed)
 	off := script.Cancel{Keys: &l.c.keys, ID: ids[0], Served: ids[1:]}
-	k := off.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) { n.onTakenOff(upTo, a) })
+	k := off.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) { n.onServedRemoved(upTo, a) })
 	k.Limit = cancelTimeout
 	e.sender.Start(k)
 }
 
-// onTakenOff deals with the answer to a takeOff. If it failed they are taken off later, or with the lease.
-func (n *run) onTakenOff(upTo int, a *transport.Reply) {
+// onServedRemoved handles the answer to that removal. After an error they are removed later, or with the lease.
+func (n *grantBatch) onServedRemoved(upTo int, a *transport.Reply) {
 	c := n.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	n.leaving = false
+	n.removing = false
 	outcome, err := script.CancelAnswer(a)
 	if err == nil {
-		n.gone = upTo
+		n.removed = upTo
 	}
 	if outcome == script.More {
 		c.e.pollForRest(c.keys, false)
 	}
-	if !n.lease.over && len(n.served) > n.gone {
-		n.takeOffLater()
+	if !n.lease.over && len(n.served) > n.removed {
+		n.removeServedLater()
 	}
 }
 
-// Due takes those who were served off.
-func (n *run) Due() {
+// Due removes served members.
+func (n *grantBatch) Due() {
 	c := n.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	n.isSet = false
-	n.takeOff()
+	n.timerSet = false
+	n.removeServed()
 }
 
-// servedIDs returns the ids of those who were served, but for the first ones.
-func (n *run) servedIDs(from int) []string {
+// servedIDs returns the ids of the served members without the first from.
+func (n *grantBatch) servedIDs(from int) []string {
 	ids := make([]string, 0, len(n.served)-from)
 	for _, r := range n.served[from:] {
 		ids = append(ids, r.id.String())
@@ -266,8 +265,8 @@ func (n *run) servedIDs(from int) []string {
 	return ids
 }
 
-// end is called when the lease is over. Grants of their own prove nothing any more.
-func (n *run) end() {
+// end is called when the lease has ended. Grants of the members' ids then prove nothing.
+func (n *grantBatch) end() {
 	e := n.lease.c.e
 	e.schedule.Remove(&n.timer)
 	for _, r := range n.served {
@@ -275,33 +274,33 @@ func (n *run) end() {
 	}
 }
 
-// provesLoss ends the lease of the run that r is one of, if there is one: the server has granted the lock to r, so it
-// has ended the lease. Who holds by it is told at once.
-func (r *request) provesLoss() {
-	if r.run == nil || r.run.lease.over {
+// loseEarlierLease is called when the server has granted the lock to r. If r is a member of another lease's batch, the server
+// must have ended that lease: it is lost, and its holder is notified immediately.
+func (r *request) loseEarlierLease() {
+	if r.grantBatch == nil || r.grantBatch.lease.over {
 		return
 	}
-	l := r.run.lease
+	l := r.grantBatch.lease
 	r.c.e.tellLost(l.lose(errDeleted))
 	l.c.removeIfIdle()
 }
 
-// A permit of a semaphore is a lease of its own, as that of a fair lock is. What differs are the scripts, that several
-// leases of a key are there at once, and that each has slots (rule 26 of docs/protocol.md).
+// A permit of a semaphore is a lease of its own, as with a fair lock. The differences are the scripts, that a key has several
+// leases at a time, and that each lease has slots (rule 26 of docs/protocol.md).
 
-// isPermit reports whether its caller wants a permit, or has one.
+// isPermit reports whether the caller wants or holds a permit.
 func (c *cohort) isPermit() bool { return c.kind == permit }
 
 // Slots implements core.PermitHold.
 func (h *hold) Slots() []int {
-	slots, _ := core.ParseSlots(h.lease.slots) // it was read once before
+	slots, _ := core.ParseSlots(h.lease.slots) // parsed once before
 	return slots
 }
 
-// isWhole reports whether a grant says all that its hold has to know: a message leaves out long lists of slots.
+// isWhole reports whether a grant contains everything that its hold needs: a message leaves out a long list of slots.
 func (r *request) isWhole(g script.Grant) bool { return !r.c.isPermit() || g.Slots != "" }
 
-// firstEnd returns how much time the first of holders has left.
+// firstEnd returns how much time the first holder to end has left.
 func firstEnd(holders []core.Holder) time.Duration {
 	if len(holders) == 0 {
 		return script.PollInterval
@@ -313,7 +312,7 @@ func firstEnd(holders []core.Holder) time.Duration {
 	return left
 }
 
-// noteEnd notes that the first of those in the way has so much time left. For permits it matters to one ticket of this process.
+// noteEnd records how much time the first hold in the way has left. For permits it matters to only one ticket of this process.
 func (r *request) noteEnd(left time.Duration) {
 	r.ends = timers.Never
 	if !r.c.isPermit() || r.isScout() {
@@ -321,7 +320,7 @@ func (r *request) noteEnd(left time.Duration) {
 	}
 }
 
-// isScout reports whether it is this request for a permit that polls for all of its key.
+// isScout reports whether this request polls on behalf of all permit requests of its key.
 func (r *request) isScout() bool {
 	all := r.c.rest
 	if all.scout == nil {
@@ -330,8 +329,8 @@ func (r *request) isScout() bool {
 	return all.scout == r
 }
 
-// mayBeServed reports whether a poll may grant what the request is for although no hold has ended, as a ticket in front of it has
-// died: that to read while others read, and a permit that fits.
+// mayBeServed reports whether a poll may grant the request although no hold has ended, because a ticket in front of it has died:
+// a read while others read, or a permit that fits.
 func (r *request) mayBeServed() bool {
 	if r.c.isPermit() {
 		return r.position > 1 && r.isScout()
@@ -339,7 +338,7 @@ func (r *request) mayBeServed() bool {
 	return r.leader.Req.Mode == core.Read && r.behindReaders
 }
 
-// addQueued notes that there is one more queued request, or one less.
+// addQueued adds n, 1 or -1, to the number of queued requests.
 func (r *request) addQueued(n int) {
 	r.c.known += n
 	r.c.e.inboxes.Wait(r.c.slot.inbox, n)

@@ -145,7 +145,7 @@ func TestAnOlderTokenOfAnotherPermitIsNotOld(t *testing.T) {
 			all := h.lease.c.entry
 			all.greatest = h.Token() + 1
 			r := &request{c: h.lease.c, leader: &localq.Waiter{Req: h.Req}}
-			if got := r.isOld(script.Grant{Token: h.Token()}); got != old {
+			if got := r.isStale(script.Grant{Token: h.Token()}); got != old {
 				b.Errorf("in mode %v an older token counts as old: %t", mode, got)
 			}
 			all.greatest = h.Token()

@@ -9,10 +9,10 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// pollSlack is by how much a poll may be early, to go out together with others.
+// pollSlack is how early a poll may be sent, so that it can share a pipeline.
 const pollSlack = 100 * time.Millisecond
 
-// Due has the request be asked for, or sent again.
+// Due schedules a question about the request, or sends the request again.
 func (r *request) Due() {
 	round := &r.c.e.round
 	switch r.due() {
@@ -25,17 +25,17 @@ func (r *request) Due() {
 	}
 }
 
-// A question is how the server is asked what became of a queued request. One that says more is greater.
+// A question is a way to ask the server about a queued request. A stronger question is greater.
 type question int8
 
 const (
 	none      question = iota
-	peekIt             // whether all is as it was
-	confirmIt          // by a peek that does not wait for its turn, whether a push still counts, or the holder is gone
+	peekIt             // has anything changed?
+	confirmIt          // a peek that does not wait for its turn: is a push still valid, or has the holder gone?
 	pollIt
 )
 
-// due is Due with the shard locked. A request that is not queued yet is sent again.
+// due is Due with the shard locked. It sends a request again that has not been queued.
 func (r *request) due() question {
 	c, e := r.c, r.c.e
 	c.shard.mu.Lock()
@@ -55,7 +55,7 @@ func (r *request) due() question {
 	case ask == peekIt && now >= r.ends:
 		ask = confirmIt
 	}
-	// Whether or not there is an answer.
+	// Schedule the next question, whether or not this one is answered.
 	if next := now.Add(script.PollInterval); r.ends > now && r.ends < next {
 		e.schedule.Set(&r.timer, r.ends, 0)
 	} else {
@@ -68,15 +68,16 @@ func (r *request) due() question {
 	return ask
 }
 
-// mayPeek reports whether a peek will do. A poll keeps the queue, tells how many calls wait, and grants what can be granted.
+// mayPeek reports whether a peek is enough. A poll extends the queue's life, reports the number of calls, and grants what can be
+// granted.
 func (r *request) mayPeek(now clock.Instant) bool {
 	return r.position > 0 && r.calls == r.c.waiters.Len && now.Sub(r.answered) < script.KeepInterval && !r.mayBeServed()
 }
 
-// A polled is tickets of one key that are polled for together (rule 7 of docs/protocol.md). It implements transport.Paced.
+// A polled is a group of tickets of one key that share a poll (rule 7 of docs/protocol.md). It implements transport.Paced.
 type polled []*request
 
-// polls divides requests into those that one run of poll.lua is for.
+// polls divides requests into groups, one for each execution of poll.lua.
 func polls(requests []*request) (due []transport.Due) {
 	by := clock.Now().Add(script.PollInterval)
 	for _, group := range divide(requests, script.MaxPolled, (*cohort).lockKey) {
@@ -85,7 +86,7 @@ func polls(requests []*request) (due []transport.Due) {
 	return due
 }
 
-// divide divides requests into groups of at most so many that are alike.
+// divide divides requests into groups of the same kind, each with at most most members.
 func divide[K comparable](requests []*request, most int, kind func(*cohort) K) (groups [][]*request) {
 	at := make(map[K]int) // the index of the last group of a kind
 	for _, r := range requests {
@@ -100,7 +101,7 @@ func divide[K comparable](requests []*request, most int, kind func(*cohort) K) (
 	return groups
 }
 
-// Prepare prepares a run of poll.lua for those that still wait.
+// Prepare prepares an execution of poll.lua for the tickets that still wait.
 func (p polled) Prepare() *transport.Call {
 	c := p[0].c
 	c.shard.mu.Lock()
@@ -126,7 +127,8 @@ func (p polled) Prepare() *transport.Call {
 // Drop implements transport.Paced.
 func (p polled) Drop() { dropAll(p, pollIt) }
 
-// begin begins to ask for the request, and reports whether that is needed: not if more is to be asked. The shard is locked.
+// begin marks the question as asked. It reports false if the question is no longer needed, or a stronger one waits. The shard is
+// locked.
 func (r *request) begin(ask question) bool {
 	if r.over || r.asking != ask {
 		return false
@@ -135,7 +137,7 @@ func (r *request) begin(ask question) bool {
 	return true
 }
 
-// dropAll notes that requests are not asked for. The next time is planned already.
+// dropAll notes that the questions were not sent. The next ones are already scheduled.
 func dropAll(requests []*request, ask question) {
 	for _, r := range requests {
 		r.c.shard.mu.Lock()
@@ -146,18 +148,18 @@ func dropAll(requests []*request, ask question) {
 	}
 }
 
-// A peeked is tickets that one run of peek.lua is about. It implements transport.Paced.
+// A peeked is a group of tickets that share an execution of peek.lua. It implements transport.Paced.
 type peeked struct {
 	ask      question
 	requests []*request
 }
 
-// peeks divides requests into those that one run of peek.lua is about. Those of several locks share one where scripts may have their
-// keys.
+// peeks divides requests into groups, one for each execution of peek.lua. Different locks share a group where one script may use
+// keys of several locks.
 func (e *Engine) peeks(requests []*request, ask question) (due []transport.Due) {
 	by := clock.Now().Add(script.PollInterval)
 	kind := func(c *cohort) string { return c.keys.Fence() }
-	if len(requests) > 1 && !e.sender.Mixes() {
+	if len(requests) > 1 && !e.sender.CanMultiKey() {
 		kind = func(c *cohort) string { return c.key }
 	}
 	for _, group := range divide(requests, script.MaxPeeked, kind) {
@@ -166,7 +168,7 @@ func (e *Engine) peeks(requests []*request, ask question) (due []transport.Due) 
 	return due
 }
 
-// Prepare prepares a run of peek.lua for those that still wait.
+// Prepare prepares an execution of peek.lua for the tickets that still wait.
 func (p peeked) Prepare() *transport.Call {
 	var run script.Peek
 	var group []*request
@@ -200,7 +202,7 @@ func (p peeked) Prepare() *transport.Call {
 // Drop implements transport.Paced.
 func (p peeked) Drop() { dropAll(p.requests, p.ask) }
 
-// onPeeked deals with the answer to a peek that was sent at that time, with that subscription. Whatever is new leads to a poll.
+// onPeeked handles the answer to a peek that was sent at that time, with that subscription. Anything new leads to a poll.
 func (r *request) onPeeked(sent clock.Instant, hears, stamp int64, a *script.PeekedState) {
 	c := r.c
 	c.shard.mu.Lock()
@@ -223,17 +225,17 @@ func (r *request) onPeeked(sent clock.Instant, hears, stamp int64, a *script.Pee
 	}
 }
 
-// leastConfirmed is what must be left of a grant that a peek confirms, as the hold has to be renewed in that time.
+// leastConfirmed is how much of a grant must be left when a peek confirms it, so that the hold can be renewed in time.
 const leastConfirmed = script.AcceptWindow / 4
 
-// confirms reports whether a peek confirms the last push. A hold by it lasts no longer than the server has it now: if that is little,
-// a poll makes it longer.
+// confirms reports whether a peek confirms the last push. The hold then lasts as long as the server keeps it at present; if that
+// is too short, a poll extends it.
 func (r *request) confirms(sent clock.Instant, a *script.PeekedState) bool {
 	return r.push != nil && r.push.Grant.Token == a.Token && a.TTL >= leastConfirmed && sent >= r.distrust && r.c.e.cfg.Replicas.Count == 0
 }
 
-// isBehind reports whether a peek tells of the same hold as the last answer, and notes how long that may last. Permits cannot be told
-// apart, but a grant or a release changes the position, unless it matters to nobody.
+// isBehind reports whether a peek found the holder of the last answer, and records how long that hold may last. A peek cannot
+// tell permits apart, but a grant or a release changes the position, unless it makes no difference.
 func (r *request) isBehind(a *script.PeekedState) bool {
 	if r.c.isPermit() {
 		return true
@@ -243,25 +245,25 @@ func (r *request) isBehind(a *script.PeekedState) bool {
 	}
 	if h := r.holders[0]; len(r.holders) == 1 && (h.TTL-a.TTL).Abs() >= time.Second {
 		h.TTL = a.TTL
-		r.holders = []core.Holder{h} // callers have the former one
+		r.holders = []core.Holder{h} // callers have the old slice
 	}
 	return true
 }
 
-// onPeekFailed deals with an error. If it lasts, a poll meets it, too, and ends the wait.
+// onPeekFailed handles an error. If the error persists, a poll also meets it and ends the wait.
 func (r *request) onPeekFailed(err error) {
 	r.c.shard.mu.Lock()
 	defer r.c.shard.mu.Unlock()
 	switch {
 	case r.over:
-	case transport.IsPassing(err):
+	case transport.IsTemporary(err):
 		r.lastErr = err
 	default:
 		r.pollNow()
 	}
 }
 
-// onPolled deals with the answer to poll.lua.
+// onPolled handles the answer to poll.lua.
 func (e *Engine) onPolled(group []*request, reply *transport.Reply) {
 	a, err := script.PollAnswer(reply, len(group), e.layout.InboxPrefix())
 	for i, r := range group {
@@ -276,7 +278,7 @@ func (e *Engine) onPolled(group []*request, reply *transport.Reply) {
 	}
 }
 
-// onPolled deals with what poll.lua answered for the request.
+// onPolled handles what poll.lua answered for the request.
 func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.TicketAnswer) {
 	c := r.c
 	c.shard.mu.Lock()
@@ -284,8 +286,8 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 	switch {
 	case r.over:
 		if _, held := c.e.ids.find(r.id.Number()).(*lease); t.Err == nil && t.Outcome == script.Held && !held {
-			r.provesLoss()
-			r.cancel() // the first cancel may have been refused, and the poll made the lease whole
+			r.loseEarlierLease()
+			r.cancel() // the first cancel may have been refused, and the poll has set the whole lease
 		}
 	case t.Err != nil:
 		r.onPollFailed(t.Err)
@@ -301,26 +303,26 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 	case t.Outcome == script.Queued:
 		wait := a.Wait
 		wait.Position = t.Position
-		r.disownOld(reply.Sent, wait.Holders, func() {})
+		r.disownEnded(reply.Sent, wait.Holders, func() {})
 		r.onQueued(reply.Sent, a.Stamp, wait, a.Next)
-	default: // it was taken for dead, its grant expired, or the server lost it: queue again in the old place, under a new id
+	default: // the ticket was removed as dead, its grant expired, or the server lost it: queue again in the old place, under a new id
 		c.detach(r)
 		c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease(), Lost: true, Place: r.place})
 	}
 }
 
-// missesPush reports whether a message of the grant that a poll has found must have been sent to the subscription.
+// missesPush reports whether a poll has found a grant whose message must have been sent to the present subscription.
 func (r *request) missesPush() bool {
 	return !r.pushed && r.hears != 0 && r.hears == r.c.slot.inbox.Subscription()
 }
 
-// onPollFailed deals with an error as onFailed does: the wait continues only if that helps. So a queued call learns what a new
-// call of the process learns. While somebody mends the server it keeps its place.
+// onPollFailed handles an error as onFailed does: the wait continues only if waiting may help, so a queued call and a new call of
+// the process get the same error. While an operator makes room on a full server, the call keeps its place.
 func (r *request) onPollFailed(err error) {
 	switch {
 	case r.c.e.sender.Context().Err() != nil: // Close ends the wait
 		return
-	case transport.IsPassing(err), transport.IsMended(err):
+	case transport.IsTemporary(err), transport.IsFull(err):
 		r.lastErr = err
 		return
 	}
@@ -332,7 +334,7 @@ func (r *request) onPollFailed(err error) {
 // pollAll polls for all queued requests now.
 func (e *Engine) pollAll() { e.pollThose(func(*request) bool { return true }) }
 
-// pollThose polls now for the queued requests that are chosen.
+// pollThose polls now for the queued requests that match.
 func (e *Engine) pollThose(chosen func(r *request) bool) {
 	e.eachQueued(func(r *request) {
 		if chosen(r) {

@@ -16,34 +16,34 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A recovery is what follows when a server answers again that was away: it may be another one by now, or an older state
-// of the same, which has lost what was written last. All leases are renewed at once, so that holders learn what they
-// have lost; tickets are polled for; and what has ended lately is ended again, so that it does not stay taken for its lease
-// (rule 13 of docs/protocol.md).
+// A recovery follows when an unreachable server answers again. It may be a different server, or the same one in an older state,
+// which has lost its latest writes. All leases are renewed immediately, so that holders learn of a loss. Tickets are polled for.
+// Recent ends are repeated, so that an ended hold does not keep a lock taken until its lease expires (rule 13 of
+// docs/protocol.md).
 type recovery struct {
 	e    *Engine
-	away atomic.Bool // an answer was missing, and none has come since
+	away atomic.Bool // an answer was missing, and none has arrived since
 
-	begun atomic.Int64 // an instant: when the last one began; 0: never
+	begun atomic.Int64 // the instant when the last recovery began; 0: never
 
 	mu       sync.Mutex
 	timer    timers.Timer
-	planned  clock.Instant // when the timer is due; 0: not set
-	last     clock.Instant // when the leases were renewed; 0: never
-	replaced clock.Instant // when that was, or is going to be, as a node was deposed; 0: never
+	planned  clock.Instant // when the timer fires; 0: not set
+	last     clock.Instant // when leases were last renewed; 0: never
+	replaced clock.Instant // when they were or will be renewed because a node was deposed; 0: never
 }
 
-// recoveryPause is how much time is between two recoveries: of several servers one may be away for long. So much is
-// between two for nodes that were deposed, too, as they may not agree who that is.
+// recoveryPause separates two recoveries, because one of several servers may be unreachable for long. It also separates two
+// recoveries for deposed nodes, because nodes may disagree about which of them is deposed.
 const recoveryPause = time.Second
 
 func (y *recovery) init(e *Engine) {
 	y.e = e
 	y.timer.Of(y)
-	e.sender.Watch(y.note, y.deposed)
+	e.sender.Observe(y.note, y.deposed)
 }
 
-// note deals with how a command ended.
+// note handles the outcome of a command.
 func (y *recovery) note(err error) {
 	switch {
 	case isAway(err):
@@ -53,18 +53,18 @@ func (y *recovery) note(err error) {
 	}
 }
 
-// ended deals with the end of an id that the server has confirmed, by a run that was sent at that time. If a recovery has
-// begun since then it has taken the id to be in use, and another server may have answered.
+// ended handles the end of an id that the server has confirmed to a call sent at that time. If a recovery has begun since, it
+// counted the id as in use, and a different server may have answered.
 func (y *recovery) ended(sent clock.Instant) {
 	if begun := y.begun.Load(); begun != 0 && sent < clock.Instant(begun) {
 		y.plan()
 	}
 }
 
-// deposed deals with a node of a Cluster that is no master any more. Another one has its slots.
+// deposed handles a node of a Cluster that is no longer a master. Another node has its slots.
 func (y *recovery) deposed() {
 	y.mu.Lock()
-	if y.replaced <= clock.Now() { // else one is planned
+	if y.replaced <= clock.Now() { // otherwise one is already scheduled
 		y.replaced = y.pauseAfter(y.replaced)
 	}
 	y.planAt(y.replaced)
@@ -72,20 +72,20 @@ func (y *recovery) deposed() {
 	y.e.inboxes.Follow()
 }
 
-// isAway reports whether an error says that the server is away, or is not what it was. That an answer took longer than a
-// caller had time says nothing.
+// isAway reports whether an error shows that the server is unreachable or was replaced. An answer that took longer than the
+// caller had time shows nothing.
 func isAway(err error) bool {
-	return transport.IsPassing(err) && !transport.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !transport.IsPoolTimeout(err)
+	return transport.IsTemporary(err) && !transport.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !transport.IsPoolTimeout(err)
 }
 
-// plan has the recovery begin soon.
+// plan schedules a recovery.
 func (y *recovery) plan() {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.planAt(y.pauseAfter(y.last))
 }
 
-// pauseAfter returns now, or when there was a pause after the last time if that is later.
+// pauseAfter returns now, or the end of the pause after the last recovery if that is later.
 func (y *recovery) pauseAfter(last clock.Instant) clock.Instant {
 	now := clock.Now()
 	if last == 0 {
@@ -94,7 +94,7 @@ func (y *recovery) pauseAfter(last clock.Instant) clock.Instant {
 	return max(now, last.Add(recoveryPause))
 }
 
-// planAt has the recovery begin then, or earlier if it is planned for that. The mutex is locked.
+// planAt schedules a recovery at that time, unless an earlier one is scheduled. The mutex is locked.
 func (y *recovery) planAt(at clock.Instant) {
 	if y.planned != 0 && y.planned <= at {
 		return
@@ -103,7 +103,7 @@ func (y *recovery) planAt(at clock.Instant) {
 	y.e.schedule.Set(&y.timer, at, 0)
 }
 
-// Due recovers.
+// Due begins the recovery.
 func (y *recovery) Due() {
 	e := y.e
 	now := clock.Now()
@@ -122,7 +122,7 @@ func (y *recovery) Due() {
 	e.repeatReleases()
 }
 
-// A lockKey is a key, and whether its permits are meant: those have a queue of their own.
+// A lockKey is a key with its queue: permits have a queue of their own.
 type lockKey struct {
 	key    string
 	permit bool
@@ -130,32 +130,32 @@ type lockKey struct {
 
 func (c *cohort) lockKey() lockKey { return lockKey{c.key, c.isPermit()} }
 
-// released is the keys of a shard at which something of this process has ended lately: it was released, passed on or cancelled.
-// A busy key has one entry. The shard's mutex guards it.
+// released is the keys of a shard at which an id of this process has recently ended: released, passed on or cancelled. A busy key
+// has one entry. The shard's mutex guards it.
 type released struct {
 	keys  map[lockKey]*releasedKey
-	order list.List[*releasedKey] // the one that ended first to begin with
+	order list.List[*releasedKey] // the key whose last end is oldest comes first
 }
 
-// A releasedKey says that ids of this process at a key have ended.
+// A releasedKey is a key at which ids of this process have ended.
 type releasedKey struct {
 	list.Links[*releasedKey]
 
 	lockKey
 	upTo uint64        // the greatest number of these ids
-	at   clock.Instant // when the last one ended
+	at   clock.Instant // when the last of them ended
 }
 
 const (
-	// maxReleased is how many keys of a shard are known. The shards are not equally full: of 8,192 keys a shard gets
-	// 128 on average, and practically never twice as many. Each key takes about 130 bytes.
+	// maxReleased limits the keys of a shard. The shards are not equally full: of 8,192 keys a shard gets 128 on average, and
+	// practically never twice as many. Each key takes about 130 bytes.
 	maxReleased = 256
-	// releaseLost is for how long a release may be lost: replicas lag behind, and then it takes some time until it is seen
-	// that the master is away.
+	// releaseLost is how long a release may still be lost: replicas lag behind, and then it takes some time until a dead master
+	// is noticed.
 	releaseLost = 15 * time.Second
 )
 
-// note notes that an id of a key has ended.
+// note records that an id of a key has ended.
 func (r *released) note(k lockKey, id uint64, now clock.Instant) {
 	one := r.keys[k]
 	if one == nil {
@@ -171,7 +171,7 @@ func (r *released) note(k lockKey, id uint64, now clock.Instant) {
 func (r *released) add(k lockKey, now clock.Instant) *releasedKey {
 	one := new(releasedKey)
 	if len(r.keys) == maxReleased || r.hasOld(now) {
-		one = r.order.First() // its memory is used again
+		one = r.order.First() // reuses its memory
 		r.remove(one)
 		r.forgetOld(now)
 	}
@@ -193,7 +193,7 @@ func (r *released) remove(one *releasedKey) {
 	delete(r.keys, one.lockKey)
 }
 
-// forgetOld forgets what is too old to matter.
+// forgetOld removes the entries that are too old to matter.
 func (r *released) forgetOld(now clock.Instant) {
 	for r.hasOld(now) {
 		r.remove(r.order.First())
@@ -203,13 +203,13 @@ func (r *released) forgetOld(now clock.Instant) {
 	}
 }
 
-// endedAfter reports whether an id of a key may have ended after that.
+// endedAfter reports whether an id of the key may have ended after that time.
 func (r *released) endedAfter(k lockKey, then clock.Instant) bool {
 	one := r.keys[k]
 	return one != nil && one.at > then
 }
 
-// noteEnded notes that an id of a key has ended, as the server has confirmed.
+// noteEnded records that the server has confirmed the end of an id.
 func (e *Engine) noteEnded(k lockKey, id string) {
 	n, ok := e.idStem.Number(id)
 	if !ok {
@@ -221,7 +221,7 @@ func (e *Engine) noteEnded(k lockKey, id string) {
 	sh.mu.Unlock()
 }
 
-// endedLately returns the keys at which something has ended lately.
+// endedLately returns the keys at which an id has recently ended.
 func (e *Engine) endedLately() (all []releasedKey) {
 	now := clock.Now()
 	for i := range e.shards {
@@ -236,8 +236,8 @@ func (e *Engine) endedLately() (all []releasedKey) {
 	return all
 }
 
-// repeatReleases has the server end all that has ended lately, as it may have lost that. What is in use stays: an id of this
-// process is known for as long as it is, so one that is not known, and whose number was used, has ended.
+// repeatReleases ends all recent ends again, because the server may have lost them. Ids in use stay. The process has an id in its
+// table as long as it uses the id, so an id that is not there and whose number was used has ended.
 func (e *Engine) repeatReleases() {
 	ended := e.endedLately()
 	if len(ended) == 0 {
@@ -250,8 +250,7 @@ func (e *Engine) repeatReleases() {
 	}
 }
 
-// disown has the server end what it has of this process at a key, up to a number, but for ids in use. then is called when it
-// has.
+// disown ends all ids that the server has of this process at a key, up to a number, except those in use. It then calls then.
 func (e *Engine) disown(k lockKey, upTo uint64, inUse []uint64, then func()) {
 	keys := e.layout.KeySet(k.key)
 	run := &script.Disown{Keys: &keys, Stem: e.idStem, UpTo: upTo, Permit: k.permit}
@@ -263,19 +262,20 @@ func (e *Engine) disown(k lockKey, upTo uint64, inUse []uint64, then func()) {
 	e.cancel(&cancellation{keys: keys, permit: k.permit, prepare: run.Call, confirmed: func(clock.Instant) { then() }}, releaseLost)
 }
 
-// A server that has lost its latest writes may have a hold of this process again that has ended, and name it as the holder
-// when a call asks for the lock. The process may have noticed nothing else. Nobody but this process can tell that the hold is
-// over, so it has the server end what it has of this process at the key (rule 13 of docs/protocol.md).
+// A server that has lost its latest writes may again have a hold of this process that has ended, and name it as the holder when a
+// call asks for the lock. The process may have noticed nothing. Only this process can know that the hold has ended, so it ends
+// everything that the server has of it at the key (rule 13 of docs/protocol.md).
 
-// A doubt is about a holder that an answer has named, of this process, which does not know it. A grant may be on its way.
+// A doubt is about a holder that an answer has named as this process, although the process does not know the hold. A grant may be
+// in flight.
 type doubt struct {
 	token int64
 	at    clock.Instant // when the answer came
 }
 
-// disownOld deals with the holders that an answer names, to a run for r that was sent at that time. If one is of this
-// process, and over, it has the server end that, and reports that it does. then is called afterwards.
-func (r *request) disownOld(sent clock.Instant, holders []core.Holder, then func()) bool {
+// disownEnded handles the holders that an answer names; its call was sent for r at that time. If one of them is an ended hold of
+// this process, it disowns the key, calls then afterwards, and returns true.
+func (r *request) disownEnded(sent clock.Instant, holders []core.Holder, then func()) bool {
 	c, e := r.c, r.c.e
 	token := c.namedHere(holders)
 	if token == 0 || c.shard.released.endedAfter(c.lockKey(), sent) {
@@ -285,20 +285,20 @@ func (r *request) disownOld(sent clock.Instant, holders []core.Holder, then func
 		return false
 	}
 	known := e.ids.of(c.lockKey())
-	if !showsOldHold(known, holders, e.process) {
+	if !showsEndedHold(known, holders, e.process) {
 		return false
 	}
 	inUse := make([]uint64, len(known))
 	for i, v := range known {
 		inUse[i] = numberOf(v)
 	}
-	upTo := e.lastID.Load()                               // ids of this key are made with the shard locked
-	c.shard.released.note(c.lockKey(), upTo, clock.Now()) // other calls need not do the same
+	upTo := e.lastID.Load()                               // new ids of this key need the shard's lock
+	c.shard.released.note(c.lockKey(), upTo, clock.Now()) // so other calls do not do the same
 	e.disown(c.lockKey(), upTo, inUse, then)
 	return true
 }
 
-// namedHere returns the token of a holder of this process that is not the latest lease of the key; 0: there is none.
+// namedHere returns the token of a holder of this process that is not the latest lease of the key, or 0 if there is none.
 func (c *cohort) namedHere(holders []core.Holder) int64 {
 	for i := range holders {
 		h := &holders[i]
@@ -312,8 +312,8 @@ func (c *cohort) namedHere(holders []core.Holder) int64 {
 // hasLatest reports whether the latest lease began with that token.
 func (n *entry) hasLatest(token int64) bool { return n.latest != nil && n.latest.first == token }
 
-// doubts notes that an answer names a holder of this process, and reports whether one before has, long enough ago for
-// a grant to arrive.
+// doubts records that an answer names a holder of this process. It reports whether an earlier answer did so, long enough ago for
+// a grant to have arrived.
 func (n *entry) doubts(token int64, sent clock.Instant) bool {
 	more := n.more()
 	if more.doubt.token == token {
@@ -323,10 +323,10 @@ func (n *entry) doubts(token int64, sent clock.Instant) bool {
 	return false
 }
 
-// showsOldHold reports whether holders has more holds of a process with the same token than it knows: it has these requests
-// and leases of the key. A lease that nobody can share is the only hold: if the server names another one, the next renewal
-// of the lease says which.
-func showsOldHold(known []any, holders []core.Holder, process string) bool {
+// showsEndedHold reports whether holders has more holds of this process with one token than the process knows; known is its
+// requests and leases of the key. A lease that cannot be shared is the only hold: if the server names a different one, the next
+// renewal shows which is right.
+func showsEndedHold(known []any, holders []core.Holder, process string) bool {
 	leases := make(map[int64]int)
 	for _, v := range known {
 		l, ok := v.(*lease)

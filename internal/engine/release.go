@@ -22,12 +22,13 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 	return waiters, err
 }
 
-// beginRelease ends the hold on this side. It returns what the server is still to do; nil: nothing, or it is under way.
+// beginRelease ends the hold in this process. It returns the release that the server still has to run, or nil if there is none or
+// it is already in flight.
 func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, err error) {
 	l, c := h.lease, h.lease.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	now := clock.Now() // read once: within a process locks are passed on so fast that it counts
+	now := clock.Now() // read once: passes within a process are so fast that each reading counts
 	waiters = c.waiting()
 	err = h.Ended()
 	if err == nil && now >= h.deadline() {
@@ -44,7 +45,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 		return waiters, h.beginReleaseOfShare(now, patience), nil
 	}
 	linger := h.Rest()
-	if linger <= 0 && (c.passOn(l, now) || l.passAlong(h, now)) {
+	if linger <= 0 && (c.passOn(l, now) || l.passInBatch(h, now)) {
 		h.Over = true
 		c.e.active.End()
 		return waiters, nil, nil
@@ -62,7 +63,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	return waiters, r, nil
 }
 
-// beginReleaseOfShare ends a share in a lease. With the last one it returns the release of the lease.
+// beginReleaseOfShare ends a share in a lease. If it was the last one, it returns the release of the lease.
 func (h *hold) beginReleaseOfShare(now clock.Instant, patience time.Duration) *release {
 	l := h.lease
 	deadline := h.deadline()
@@ -78,21 +79,21 @@ func (h *hold) beginReleaseOfShare(now clock.Instant, patience time.Duration) *r
 	return l.newRelease(h, now, patience, deadline)
 }
 
-// A release is the way of a lease back to the server: release.lua is sent, and sent again while the server cannot
-// answer. Callers of this process that come meanwhile wait for its end. The shard's mutex guards lastErr for others than
-// the goroutine of the try.
+// A release returns a lease to the server: release.lua is sent, and sent again while the server cannot answer. Callers of this
+// process that come in the meantime wait for its end. The shard's mutex guards lastErr, except for reads by the goroutine of the
+// try.
 type release struct {
 	l        *lease
 	begun    clock.Instant
 	place    string        // the name of the hold's kept place; "": none
-	served   []string      // ids of its run that may be in the queue
-	until    clock.Instant // tries begin before
+	served   []string      // members of its batch that may still be in the queue
+	until    clock.Instant // no try begins after that
 	deadline clock.Instant // of the hold
-	lingers  time.Time     // the key stays taken until then; zero: it does not
+	lingers  time.Time     // the key stays taken until then; zero: not at all
 	outage   outage
 	lastErr  error         // of the last try
 	timer    timers.Timer  // the next try
-	err      error         // of the release; read it after over
+	err      error         // of the release; valid once over is closed
 	over     chan struct{} // closed at its end
 }
 
@@ -104,8 +105,8 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, d
 	if h.keepsPlace() {
 		r.place = h.Req.Place
 	}
-	if l.run != nil {
-		r.served = l.run.servedIDs(l.run.gone)
+	if l.grantBatch != nil {
+		r.served = l.grantBatch.servedIDs(l.grantBatch.removed)
 	}
 	if h.Rest() > 0 && !l.c.isShared() {
 		r.lingers = h.KeptUntil()
@@ -113,7 +114,7 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, d
 	return r
 }
 
-// call prepares a run of release.lua that is sent now. The key stays taken for what is left of the minimum hold.
+// call prepares an execution of release.lua to be sent now. The key stays taken for the rest of the minimum hold.
 func (r *release) call(now clock.Instant) *transport.Call {
 	l, c, e := r.l, r.l.c, r.l.c.e
 	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place, Permit: c.isPermit(), Served: r.served}
@@ -130,22 +131,22 @@ func (r *release) Due() { r.send() }
 
 func (r *release) send() { r.l.c.e.sender.Start(r.call(clock.Now())) }
 
-// run sends release.lua, and waits for the end of the release for as long as the caller has patience.
+// run sends release.lua, and waits up to patience for the end of the release.
 func (r *release) run(patience time.Duration) error {
 	r.l.c.e.sendRelease(r.call(r.begun), patience)
 	return r.await(patience)
 }
 
-// sendRelease sends what ends holds.
+// sendRelease sends a call that ends holds.
 func (e *Engine) sendRelease(k *transport.Call, patience time.Duration) {
 	if patience < e.cfg.Unlock {
-		e.sender.Start(k) // the caller is in a hurry
+		e.sender.Start(k) // the caller does not wait that long
 	} else {
 		e.sender.Inline(k, true)
 	}
 }
 
-// await waits for the end of the release for as long as the caller has patience.
+// await waits up to patience for the end of the release.
 func (r *release) await(patience time.Duration) error {
 	c, e := r.l.c, r.l.c.e
 	select {
@@ -170,26 +171,26 @@ func (r *release) await(patience time.Duration) error {
 	if r.lastErr != nil {
 		return transport.Failure(r.lastErr)
 	}
-	return fmt.Errorf("%w: the release is not confirmed after %v", core.ErrUnavailable, patience)
+	return fmt.Errorf("%w: the release was not confirmed within %v", core.ErrUnavailable, patience)
 }
 
-// onAnswer deals with the answer to release.lua.
+// onAnswer handles the answer to release.lua.
 func (r *release) onAnswer(reply *transport.Reply) {
 	if r.waitOut(reply.Err) {
 		return
 	}
 	if r.lastErr != nil && reply.Err != nil && !transport.IsReply(reply.Err) {
-		reply.Err = r.lastErr // which says more than that the time is over
+		reply.Err = r.lastErr // which says more than a timeout
 	}
 	r.err = r.l.onReleased(reply, r.deadline)
-	r.l.c.e.endings.done(true) // if it has failed, a cancellation has begun
+	r.l.c.e.endings.done(true) // after a failure, a cancellation has begun
 	close(r.over)
 }
 
-// waitOut lets the release wait for the server after a try that failed with err, and reports whether it does.
+// waitOut makes the release wait for the server after a try failed with err, and reports whether it waits.
 func (r *release) waitOut(err error) bool {
 	c, e := r.l.c, r.l.c.e
-	if !transport.IsPassing(err) {
+	if !transport.IsTemporary(err) {
 		return false
 	}
 	c.shard.mu.Lock()
@@ -205,7 +206,7 @@ func (r *release) waitOut(err error) bool {
 	return true
 }
 
-// onReleased deals with the answer to release.lua.
+// onReleased handles the answer to release.lua.
 func (l *lease) onReleased(reply *transport.Reply, deadline clock.Instant) error {
 	c, e := l.c, l.c.e
 	e.ids.remove(l.id)
@@ -217,16 +218,16 @@ func (l *lease) onReleased(reply *transport.Reply, deadline clock.Instant) error
 	case outcome == script.More:
 		e.pollForRest(c.keys, c.isPermit())
 	case outcome == script.NotHeld && clock.Now() >= deadline:
-		err = fmt.Errorf("%w: the lease ran out before it was released", core.ErrLost)
-	case outcome == script.NotHeld && l.id.Releases() == 1: // else an earlier copy may have released it
+		err = fmt.Errorf("%w: the lease expired before the release", core.ErrLost)
+	case outcome == script.NotHeld && l.id.Releases() == 1: // otherwise an earlier copy may have released it
 		err = errDeleted
 	}
-	if outcome == script.NotHeld && (l.placed != nil || l.run != nil) {
-		l.cancel() // which ends its place, and those who were served
+	if outcome == script.NotHeld && (l.placed != nil || l.grantBatch != nil) {
+		l.cancel() // ends the kept place, and the tickets of served members
 	}
 	c.shard.mu.Lock()
 	c.releasing = nil
-	if outcome != script.Unknown { // else its cancel is noted
+	if outcome != script.Unknown { // otherwise its cancel is recorded
 		now := clock.Now()
 		c.shard.released.note(c.lockKey(), l.id.Number(), now)
 		e.recovery.ended(reply.Sent)
@@ -237,33 +238,32 @@ func (l *lease) onReleased(reply *transport.Reply, deadline clock.Instant) error
 	return err
 }
 
-// A cancellation has the server end ids, whether they are queued, hold the lock, or their acquires are still
-// on the way. It is tried again until the server confirms it, or the ids have expired by themselves (rule 3 of
-// docs/protocol.md).
+// A cancellation ends ids on the server, whether they are queued, hold the lock, or their acquires are still in flight. It is
+// retried until the server confirms it or the ids must have expired (rule 3 of docs/protocol.md).
 type cancellation struct {
 	e         *Engine
 	keys      script.KeySet
 	permit    bool // of a semaphore
 	prepare   prepareCall
-	confirmed func(sent clock.Instant) // is called when the server has confirmed it, to a run that was sent then
-	isHold    bool                     // of a lease that is not over
-	failed    bool                     // for good
+	confirmed func(sent clock.Instant) // called once the server has confirmed it, with when the call was sent
+	isHold    bool                     // of a lease that has not ended
+	failed    bool                     // permanently
 	until     clock.Instant
 	delay     time.Duration
 	timer     timers.Timer
 }
 
-// A cancelTarget is an id that the server is to forget.
+// A cancelTarget is an id that is to end on the server.
 type cancelTarget struct {
 	key       lockKey
 	id        string
-	lease     time.Duration // that a hold of the id may have
-	mark      bool          // the id is to be refused from now on
+	lease     time.Duration // the lease of a hold of the id, if there is one
+	mark      bool          // write a done mark: the id is refused from now on
 	place     string        // the name of its kept place; "": none
-	keepPlace time.Duration // for how long the place is kept from now on; 0: not at all
+	keepPlace time.Duration // how long the place is kept from now on; 0: not at all
 	endPlace  int64         // the token of a hold whose place ends instead; 0: none
-	served    []string      // ids of the run of its hold, which are forgotten, too
-	isHold    bool          // of a lease that is not over
+	served    []string      // members of its hold's batch, which also end
+	isHold    bool          // of a lease that has not ended
 }
 
 const (
@@ -272,7 +272,7 @@ const (
 	maxCancelDelay = 2 * time.Second
 )
 
-// cancelID has the server forget an id.
+// cancelID ends an id on the server, in the background.
 func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 	run := &script.Cancel{
 		Keys: &n, ID: u.id, Mark: u.mark, Place: u.place, KeepPlace: u.keepPlace, EndPlace: u.endPlace, Permit: u.key.permit, Served: u.served,
@@ -280,9 +280,9 @@ func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 	e.cancelBy(run.Call, n, u)
 }
 
-// cancelBy is cancelID by the call that is given.
+// cancelBy is cancelID with the given call.
 func (e *Engine) cancelBy(prepare prepareCall, n script.KeySet, u cancelTarget) {
-	confirmed := func(sent clock.Instant) { // it may have held the lock
+	confirmed := func(sent clock.Instant) { // the id may have held the lock
 		e.noteEnded(u.key, u.id)
 		e.recovery.ended(sent)
 		e.identity.ended(clock.Now())
@@ -290,7 +290,7 @@ func (e *Engine) cancelBy(prepare prepareCall, n script.KeySet, u cancelTarget) 
 	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: prepare, confirmed: confirmed, isHold: u.isHold}, u.lease)
 }
 
-// cancel sends a cancellation of ids whose holds last no longer than a lease. A ticket may outlive that.
+// cancel sends a cancellation of ids whose holds last no longer than lease. A ticket may live longer.
 func (e *Engine) cancel(c *cancellation, lease time.Duration) {
 	if !c.isHold {
 		lease = max(lease, script.QueueTTL)
@@ -301,7 +301,7 @@ func (e *Engine) cancel(c *cancellation, lease time.Duration) {
 	c.send()
 }
 
-// Due sends it again, or notes that its hold has expired.
+// Due sends the cancellation again, or records that its hold has expired.
 func (c *cancellation) Due() {
 	if c.failed {
 		c.e.endings.expired()
@@ -325,7 +325,7 @@ func (c *cancellation) onCancelled(a *transport.Reply) {
 			e.pollForRest(c.keys, c.permit)
 		}
 		e.endings.done(c.isHold)
-	case e.sender.Context().Err() != nil: // Close has given up
+	case e.sender.Context().Err() != nil: // Close has stopped waiting
 	case transport.IsFinal(err) || clock.Now() > c.until:
 		c.warn(err)
 		e.endings.failed(err)
@@ -336,20 +336,20 @@ func (c *cancellation) onCancelled(a *transport.Reply) {
 	default:
 		e.endings.failed(err)
 		delay := c.delay
-		c.delay = min(2*delay, maxCancelDelay) // before the next try, which reads it, can begin
+		c.delay = min(2*delay, maxCancelDelay) // set before the next try, which reads it, can begin
 		e.schedule.SetAfter(&c.timer, delay, 0)
 	}
 }
 
-// warn logs that the server may have the id until its lease is over.
+// warn logs that the id may stay on the server until its lease expires.
 func (c *cancellation) warn(err error) {
 	if missed, ok := c.e.unreleased.Allow(loglimit.KindOf(err)); ok {
-		c.e.cfg.Logger.Warn("lockmw: a lock that no caller wants any more could not be released; it becomes free when its lease runs out",
+		c.e.cfg.Logger.Warn("lockmw: could not release a lock that no caller needs; it expires with its lease",
 			"key", c.keys.Holder(), "error", err, "suppressed", missed)
 	}
 }
 
-// pollForRest sends a poll without tickets: there was more to do in a queue than one run of a script does.
+// pollForRest sends a poll without tickets, because a queue needs more work than one execution does.
 func (e *Engine) pollForRest(n script.KeySet, permits bool) {
 	p := script.Poll{Keys: &n, Permits: permits}
 	e.sender.Start(p.Call(e.sender.Context(), e.scripts, func(reply *transport.Reply) {

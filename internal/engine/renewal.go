@@ -17,15 +17,14 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// renewAfter plans the next renewal, which may be up to d/4 early, to go out together with others. A random part of that spreads
-// those that are too many.
+// renewAfter schedules the next renewal. It may be up to d/4 early, so that it can share a pipeline. A random part of that
+// spreads renewals if there are many.
 func (l *lease) renewAfter(t clock.Instant, d time.Duration) {
 	early := rand.N(d/4 + 1)
 	l.renewAt, l.slack = t.Add(d-early), d/4-early
 }
 
-// retryInterval returns after how long without an answer the next renewal is sent: a sixth of the lease, or
-// less if less is left.
+// retryInterval returns how long to wait for an answer before the next renewal: a sixth of the lease, or less if less is left.
 func (l *lease) retryInterval(now clock.Instant) time.Duration {
 	pace := min(l.duration/6, max(l.expiry().Sub(now)/4, minPace))
 	if l.checking {
@@ -34,7 +33,7 @@ func (l *lease) retryInterval(now clock.Instant) time.Duration {
 	return pace
 }
 
-// planRenewal plans the next renewal for that time.
+// planRenewal schedules the next renewal at that time.
 func (l *lease) planRenewal(at clock.Instant) {
 	l.renewAfter(at, 0)
 	l.reschedule()
@@ -42,8 +41,8 @@ func (l *lease) planRenewal(at clock.Instant) {
 
 const minPace = 10 * time.Millisecond
 
-// renewalTimeout returns how long a renewal by the watchdog may take. It is longer than the retry interval:
-// a late answer still counts, and a round trip to a distant server may take longer than the interval.
+// renewalTimeout returns how long a renewal by the watchdog may take. It is longer than the retry interval: a late answer still
+// counts, and a round trip to a distant server may take longer than the interval.
 func (l *lease) renewalTimeout(now clock.Instant) time.Duration {
 	left := max(l.expiry().Sub(now), minPace)
 	return min(left, max(2*l.retryInterval(now), time.Second))
@@ -52,10 +51,9 @@ func (l *lease) renewalTimeout(now clock.Instant) time.Duration {
 // overdueAt returns when the answer to a renewal is overdue: a sixth of the lease after it was sent.
 func (l *lease) overdueAt() clock.Instant { return l.asked.Add(l.duration / 6) }
 
-var errOverdue = fmt.Errorf("%w: a renewal has not been answered yet", core.ErrUnavailable)
+var errOverdue = fmt.Errorf("%w: no answer to a renewal yet", core.ErrUnavailable)
 
-// reportRenewal returns a function that tells the holders of a renewal, or why it failed. It is called with no
-// mutex held.
+// reportRenewal returns a function that reports a renewal, or its error, to the holders. It is called with no mutex held.
 func (l *lease) reportRenewal(err error) func() {
 	holds := slices.Collect(l.holds.All())
 	return func() {
@@ -65,7 +63,7 @@ func (l *lease) reportRenewal(err error) func() {
 	}
 }
 
-// renewalDuration returns the lease that a renewal sent now sets.
+// renewalDuration returns the lease that a renewal sets if it is sent now.
 func (l *lease) renewalDuration() time.Duration {
 	if h := l.holds.First(); h != nil && h.Req.Fixed {
 		return max(clock.Until(h.Since.Add(l.duration)), time.Millisecond)
@@ -91,20 +89,20 @@ func (l *lease) Prepare() *transport.Call {
 	return k
 }
 
-// Drop implements transport.Paced. The next renewal is planned already.
+// Drop implements transport.Paced. The next renewal is already scheduled.
 func (l *lease) Drop() {
 	l.c.shard.mu.Lock()
 	l.paced = false
 	l.c.shard.mu.Unlock()
 }
 
-// renewal prepares a run of renew.lua.
+// renewal prepares an execution of renew.lua.
 func (l *lease) renewal(duration time.Duration) script.Renew {
 	return script.Renew{Keys: &l.c.keys, ID: l.id, Lease: duration}
 }
 
-// onRenewed deals with the answer to a renewal for duration. It returns a function that notifies the holders,
-// which is called when all answers of the batch have been dealt with; it may be nil.
+// onRenewed handles the answer to a renewal for duration. It returns a function that notifies the holders, or nil. That function
+// is called when all answers of the pipeline have been handled.
 func (l *lease) onRenewed(a *transport.Reply, duration time.Duration, q snapshot) (notify func()) {
 	c := l.c
 	c.shard.mu.Lock()
@@ -123,11 +121,11 @@ func (l *lease) onRenewed(a *transport.Reply, duration time.Duration, q snapshot
 	case !c.isShared() || c.lease != l:
 	case err == nil:
 		l.onChecked(a.Sent, q)
-	case c.waiters.Len > 0: // readers wait: they send a request of their own
+	case c.waiters.Len > 0: // the waiting readers send a request of their own
 		l.checking = false
 		l.stopSharing()
 		if c.request != nil {
-			c.request.lastErr = err // for callers whose time is over before the answer
+			c.request.lastErr = err // for callers whose time ends before the answer
 		}
 	}
 	return notify
@@ -141,11 +139,11 @@ func (l *lease) noteRenewal(reply *transport.Reply, duration time.Duration) erro
 		return err
 	case a.Outcome == script.NotHeld:
 		return errNotHeldByID
-	case reply.Few != nil:
+	case reply.ReplicaErr != nil:
 		if reply.Moved {
 			l.doubt(clock.Now())
 		}
-		return reply.Few
+		return reply.ReplicaErr
 	}
 	sent := reply.Sent
 	if sent < clock.Instant(l.c.slot.movedAt.Load()) {
@@ -168,32 +166,32 @@ func (l *lease) noteRenewal(reply *transport.Reply, duration time.Duration) erro
 
 var errNotHeldByID = fmt.Errorf("%w by this id", core.ErrNotHeld)
 
-// Callers of the plain lock that wait for a holder of their own process have no ticket. The process tells the
-// server how many they are, and since when the first of them waits if that is long, for who inspects the lock: with the acquire
-// that goes out for the first of them, and by tell.lua when something has changed since. A ticket that several callers share says how many with its acquire
-// and its polls (rule 10 of docs/protocol.md).
+// Callers of the plain lock that wait for a holder of their own process have no ticket. For people and tools that inspect the
+// lock, the process reports their number, and since when the first of them has waited if that is long. It reports with the
+// acquire of the first caller, and by tell.lua after a change. A ticket that several callers share reports their number with its
+// acquire and its polls (rule 10 of docs/protocol.md).
 
-// tellAfter is how long after a change the server is told, at the latest, and tellSlack by how much sooner it may be.
-// What changes in between costs nothing.
+// reportAfter is the longest delay between a change and its report, and reportSlack is how much earlier the report may be.
+// Changes in between cost nothing.
 const (
-	tellAfter = script.PollInterval
-	tellSlack = tellAfter / 3
+	reportAfter = script.PollInterval
+	reportSlack = reportAfter / 3
 )
 
-// A tally is how many callers wait behind a lease, as the server was told. The shard's mutex guards it.
-type tally struct {
-	lease *lease
-	told  crowd        // which the server has confirmed
-	runs  int          // of tell.lua so far
-	timer timers.Timer // when to compare the crowd with what was told
-	isSet bool         // the timer
+// A waiterReporter reports the number of callers that wait behind a lease to the server. The shard's mutex guards it.
+type waiterReporter struct {
+	lease    *lease
+	reported waiterCount  // the last report that the server has confirmed
+	runs     int          // executions of tell.lua so far
+	timer    timers.Timer // for the next comparison with the last report
+	isSet    bool         // the timer is set
 }
 
-// A crowd is the callers that wait behind a lease.
-type crowd struct {
-	calls int           // unknown if the server may have another number
+// A waiterCount describes the callers that wait behind a lease.
+type waiterCount struct {
+	calls int           // unknown if the server may have a different number
 	long  bool          // the first of them has waited for longWait
-	since clock.Instant // when it began to; only if it is long
+	since clock.Instant // when it began to wait; only if long
 }
 
 const (
@@ -201,58 +199,58 @@ const (
 	longWait = core.StallAfter
 )
 
-// crowd returns who waits behind the lease now.
-func (c *cohort) crowd() crowd {
-	now := crowd{calls: c.waiters.Len}
+// countWaiters describes the callers that wait behind the lease now.
+func (c *cohort) countWaiters() waiterCount {
+	now := waiterCount{calls: c.waiters.Len}
 	if w := c.waiters.First(); w != nil && clock.Since(w.Began) >= longWait {
 		now.long, now.since = true, w.Began
 	}
 	return now
 }
 
-// hasChanged reports whether the server may have to be told of the crowd: soon, if nobody has waited for long yet.
-func (t *tally) hasChanged() bool {
+// hasChanged reports whether a new report may be needed: now, or later if the first caller has not waited long yet.
+func (t *waiterReporter) hasChanged() bool {
 	w := t.lease.c.waiters.First()
-	return t.told.calls != t.lease.c.waiters.Len || w != nil && (!t.told.long || t.told.since != w.Began)
+	return t.reported.calls != t.lease.c.waiters.Len || w != nil && (!t.reported.long || t.reported.since != w.Began)
 }
 
-// startTally begins the tally of a lease of which the server was told so many.
-func (c *cohort) startTally(l *lease, told int) {
+// startReporter begins reports for a lease. reported is the number that the server has.
+func (c *cohort) startReporter(l *lease, reported int) {
 	if c.kind != passing {
 		return // other callers have tickets
 	}
-	c.tally = &tally{lease: l, told: crowd{calls: told}}
-	c.tally.timer.Of(c.tally)
+	c.reporter = &waiterReporter{lease: l, reported: waiterCount{calls: reported}}
+	c.reporter.timer.Of(c.reporter)
 }
 
-// keepTally makes sure that the server is told who waits behind the lease.
-func (c *cohort) keepTally() {
-	if c.tally == nil {
-		c.startTally(c.lease, 0)
+// planReport makes sure that the server receives the number of callers behind the lease.
+func (c *cohort) planReport() {
+	if c.reporter == nil {
+		c.startReporter(c.lease, 0)
 	}
-	if t := c.tally; t != nil && !t.isSet && t.hasChanged() {
+	if t := c.reporter; t != nil && !t.isSet && t.hasChanged() {
 		t.isSet = true
-		c.e.schedule.SetAfter(&t.timer, tellAfter, tellSlack)
+		c.e.schedule.SetAfter(&t.timer, reportAfter, reportSlack)
 	}
 }
 
-// endTally ends the tally with its lease.
-func (c *cohort) endTally() {
-	if c.tally != nil {
-		c.e.schedule.Remove(&c.tally.timer)
-		c.tally = nil
+// stopReporter ends the reports with the lease.
+func (c *cohort) stopReporter() {
+	if c.reporter != nil {
+		c.e.schedule.Remove(&c.reporter.timer)
+		c.reporter = nil
 	}
 }
 
-// Due tells the server of the crowd if that has changed.
-func (t *tally) Due() {
+// Due reports the number of waiters if it has changed.
+func (t *waiterReporter) Due() {
 	if k := t.due(); k != nil {
-		t.lease.c.e.round.tells = append(t.lease.c.e.round.tells, k)
+		t.lease.c.e.round.reports = append(t.lease.c.e.round.reports, k)
 	}
 }
 
-// due is Due with the shard locked. It prepares a run of tell.lua; nil if the server knows the crowd already.
-func (t *tally) due() *transport.Call {
+// due is Due with the shard locked. It prepares an execution of tell.lua, or returns nil if the server has the number already.
+func (t *waiterReporter) due() *transport.Call {
 	l, c := t.lease, t.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
@@ -261,46 +259,47 @@ func (t *tally) due() *transport.Call {
 		return nil
 	}
 	now := clock.Now()
-	c.e.schedule.Set(&t.timer, now.Add(tellAfter), tellSlack) // whether or not this run is answered
-	waiting := c.crowd()
-	if t.told == waiting {
+	c.e.schedule.Set(&t.timer, now.Add(reportAfter), reportSlack) // whether or not this report is answered
+	waiting := c.countWaiters()
+	if t.reported == waiting {
 		return nil
 	}
-	t.told.calls = unknown
+	t.reported.calls = unknown
 	t.runs++
 	n := script.Tell{Keys: &c.keys, ID: l.id, Calls: waiting.calls, Number: t.runs}
 	if waiting.long {
 		n.Waited = now.Sub(waiting.since)
 	}
-	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *transport.Reply) { t.onTold(a, waiting, n.Number) })
+	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *transport.Reply) { t.onReported(a, waiting, n.Number) })
 	k.Timeout = script.PollInterval
 	return k
 }
 
-// onTold deals with the answer to a run of tell.lua. If the lease is gone from the server, its renewal will say so.
-func (t *tally) onTold(a *transport.Reply, waiting crowd, run int) {
+// onReported handles the answer to an execution of tell.lua. If the lease is gone from the server, its renewal will find that
+// out.
+func (t *waiterReporter) onReported(a *transport.Reply, waiting waiterCount, run int) {
 	t.lease.c.shard.mu.Lock()
 	defer t.lease.c.shard.mu.Unlock()
 	if _, err := script.TellAnswer(a); err == nil && run == t.runs {
-		t.told = waiting
+		t.reported = waiting
 	}
 }
 
-// The replicas that have acknowledged a hold belong to one master. If its slot moves to another one, the hold rests on
-// nothing until the replicas of that one have it, too (rule 21 of docs/protocol.md). So a process that wants replicas is
-// subscribed in each slot in which it holds locks: the node ends the subscription when the slot leaves it.
+// The replicas that have acknowledged a hold belong to one master. If the slot moves to another master, the hold is not safe
+// until that master's replicas also have it (rule 21 of docs/protocol.md). So a process that requires replicas subscribes in each
+// slot in which it holds locks: the node ends the subscription when the slot leaves it.
 
-// movedGrace is for how long a hold counts whose slot has moved, until it is acknowledged again. It is less than a master takes
-// to be replaced.
+// movedGrace is how long a hold counts after its slot has moved, until it is acknowledged again. It is less than the time in
+// which a master is replaced.
 const movedGrace = time.Second
 
-var errSlotMoved = fmt.Errorf("%w: the slot has moved since, to a master whose replicas have not acknowledged it yet", core.ErrUnavailable)
+var errSlotMoved = fmt.Errorf("%w: the slot has moved to a master whose replicas have not acknowledged it yet", core.ErrUnavailable)
 
 // followsSlots reports whether holds depend on which master has their slots.
 func (e *Engine) followsSlots() bool { return e.cfg.Replicas.Count > 0 && e.slots.cluster }
 
 // onSlotsMoved renews the leases in slots that have left a node. If the node is still a master, its replicas have not taken its
-// place: none of them need be where the slots are now.
+// place: they need not be replicas of the slots' new master.
 func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox.Inbox) {
 	if !e.followsSlots() || from == nil {
 		return
@@ -326,7 +325,7 @@ func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox.Inbox) {
 	}
 }
 
-// doubt has the lease end soon unless it is renewed. Its slot has moved, and the replicas there may not have it.
+// doubt makes the lease end soon unless it is renewed. Its slot has moved, and the replicas there may not have it.
 func (l *lease) doubt(now clock.Instant) {
 	if l.over || l.moved {
 		return
@@ -336,7 +335,7 @@ func (l *lease) doubt(now clock.Instant) {
 	l.planRenewal(now)
 }
 
-// listen has the process hear when the slot of the lease moves.
+// listen subscribes so that the process receives word when the slot of the lease moves.
 func (l *lease) listen(sent clock.Instant) {
 	e, s := l.c.e, l.c.slot
 	if !e.followsSlots() {

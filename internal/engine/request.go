@@ -11,12 +11,12 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A request is one id's way to the lock: acquire.lua is sent, and answered with a grant or a place in the
-// queue. There a push or a poll brings the grant. The shard's mutex guards it.
+// A request is the way of one id to the lock: acquire.lua is sent, and answered with a grant or a place in the queue. A queued
+// request is granted later, by a push or a poll. The shard's mutex guards it.
 type request struct {
 	c           *cohort
 	id          *script.ID
-	leader      *localq.Waiter // the waiter that it is sent for
+	leader      *localq.Waiter // the waiter for which it is sent
 	predecessor *script.Predecessor
 	queues      bool // queue if the lock is not free
 	snapshot    snapshot
@@ -24,39 +24,39 @@ type request struct {
 
 	over          bool            // granted, failed or cancelled
 	queued        bool            // the server has a ticket for it
-	several       bool            // the server was told that it stands for more than one caller
-	calls         int             // how many it stands for, as the server is told by the next run or was by the last
-	stamp         int64           // the fencing counter in the last answer that said so
-	acceptBy      clock.Instant   // until when a push may be relied on whose number is greater than the stamp
+	several       bool            // the server was told that it stands for several callers
+	calls         int             // how many callers it stands for, as reported by the last call or to be reported by the next
+	stamp         int64           // the fencing counter in the last answer that said "queued"
+	acceptBy      clock.Instant   // until when a push with a number above the stamp is reliable
 	place         int64           // in the queue
-	granted       bool            // by a push or a poll, and an acquire is under way that confirms it: see confirm
+	granted       bool            // a push or a poll has found the grant, and an acquire that confirms it is in flight: see confirm
 	holders       []core.Holder   // in the last answer
 	position      int             // in the queue, in the last answer; 0: unknown
-	ends          clock.Instant   // when the first of those in the way may be gone, by the last answer
-	answered      clock.Instant   // when the run was sent that gave the last answer, other than a peek
-	next          question        // what is asked next, as far as is known
+	ends          clock.Instant   // when the first hold in the way may end, by the last answer
+	answered      clock.Instant   // when the call was sent whose answer came last, apart from peeks
+	next          question        // the next question, as far as known
 	asking        question        // a poll or a peek that waits for its turn
-	behindReaders bool            // a peek has said that readers hold the lock
-	distrust      clock.Instant   // an answer to what was sent before then makes no push reliable; 0: each does
-	asked         int64           // the subscription when the last run was sent; 0: none
+	behindReaders bool            // a peek has found that readers hold the lock
+	distrust      clock.Instant   // answers to calls sent before then make no push reliable; 0: all do
+	asked         int64           // the subscription when the last call was sent; 0: none
 	hears         int64           // the subscription from before the last answer that said "queued"; 0: none
-	pushed        bool            // a message of a grant has come
-	cleared       bool            // it is sent again, as a hold of this process that has ended was in its way
-	push          *script.Message // came before the answer to acquire.lua
+	pushed        bool            // a message of a grant has arrived
+	cleared       bool            // it was sent again after an ended hold of this process was cleared out of its way
+	push          *script.Message // a message that arrived before the answer to acquire.lua, or needs confirmation
 
-	run       *run          // which it is one of; nil: none so far
-	hintAt    clock.Instant // when the last poll was sent, or is going to be, that a message led to; 0: never
-	doubted   bool          // a message said that the grant was taken away, before the answer that says "queued"
-	contended bool          // a message said that others wait, before the answer that grants it
-	lastErr   error         // of the last try or poll, or of the renewal that readers waited for
-	outage    outage
-	timer     timers.Timer // the next poll, or the next try while the server cannot answer
+	grantBatch *grantBatch   // the batch that it is a member of; nil: none so far
+	hintAt     clock.Instant // when the last poll that a message caused was or will be sent; 0: never
+	doubted    bool          // before the answer "queued", a message said that the grant was taken away
+	contended  bool          // before the grant, a message said that others wait
+	lastErr    error         // of the last try or poll, or of the renewal that readers waited for
+	outage     outage
+	timer      timers.Timer // the next poll, or the next try while the server cannot answer
 }
 
-// send sends acquire.lua, or sends it again.
+// send sends acquire.lua, possibly again.
 func (r *request) send() { r.c.e.sender.Start(r.call()) }
 
-// call prepares a run of acquire.lua.
+// call prepares an execution of acquire.lua.
 func (r *request) call() *transport.Call {
 	c, e := r.c, r.c.e
 	r.asked = c.slot.inbox.Subscription()
@@ -73,11 +73,11 @@ func (r *request) call() *transport.Call {
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want),
-		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayRun(want), Calls: r.calls,
+		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayBatch(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 	}
 	ctx := r.leader.Ctx
-	if r.queued { // for whoever waits by now
+	if r.queued { // on behalf of the present waiters
 		ctx = e.sender.Context()
 	}
 	if queued > 0 {
@@ -90,7 +90,7 @@ func (r *request) call() *transport.Call {
 	return k
 }
 
-// sendCleared sends a request again that was not to be queued: a hold of this process that has ended was in its way.
+// sendCleared sends a request again that must not queue, after an ended hold of this process was cleared out of its way.
 func (r *request) sendCleared() {
 	r.c.shard.mu.Lock()
 	defer r.c.shard.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *request) sendCleared() {
 	}
 }
 
-// aboutOf is what the server is told of a caller.
+// aboutOf returns the facts about a caller that the server stores.
 func aboutOf(r *core.Request) script.About {
 	a := script.About{Owner: r.Owner, Fixed: r.Fixed, MinHold: r.MinHold, Place: r.Place, Label: r.Label}
 	if r.Vote != nil {
@@ -109,13 +109,13 @@ func aboutOf(r *core.Request) script.About {
 	return a
 }
 
-// count notes how many callers the next run tells the server of.
+// count records how many callers the next call reports to the server.
 func (r *request) count(calls int) { r.calls, r.several = calls, r.several || calls > 1 }
 
-// maxWaitKept bounds the wait for which a place is kept if the process is killed meanwhile.
+// maxWaitKept bounds the part of the wait during which a place is kept if the process is killed.
 const maxWaitKept = 10 * time.Minute
 
-// onAcquired deals with the answer to acquire.lua.
+// onAcquired handles the answer to acquire.lua.
 func (r *request) onAcquired(reply *transport.Reply) {
 	c := r.c
 	c.shard.mu.Lock()
@@ -144,8 +144,8 @@ func (r *request) onAnswer(reply *transport.Reply) {
 	}
 	switch a.Outcome {
 	case script.Held:
-		if reply.Few != nil {
-			r.onFailed(reply.Few)
+		if reply.ReplicaErr != nil {
+			r.onFailed(reply.ReplicaErr)
 			return
 		}
 		r.noteClock(reply.Sent, a.Clock)
@@ -153,33 +153,33 @@ func (r *request) onAnswer(reply *transport.Reply) {
 	case script.Queued:
 		r.place = a.Place
 		if !r.queues {
-			if r.cleared || !r.disownOld(reply.Sent, a.Wait.Holders, r.sendCleared) {
+			if r.cleared || !r.disownEnded(reply.Sent, a.Wait.Holders, r.sendCleared) {
 				r.onBusy(a.Wait.Holders)
 			}
 			return
 		}
-		r.disownOld(reply.Sent, a.Wait.Holders, func() {})
+		r.disownEnded(reply.Sent, a.Wait.Holders, func() {})
 		r.onQueued(reply.Sent, a.Stamp, a.Wait, a.Next)
 		if p := r.push; p != nil && !r.over {
 			r.onPush(p)
 		}
 	case script.Again:
-		r.granted = true // perhaps: the answer to this one says it
+		r.granted = true // perhaps; the next answer decides
 		r.send()
-	default: // the id is over, and must not be used again
+	default: // the id has ended, and must not be used again
 		c.detach(r)
 		c.sendRequest(nil)
 	}
 }
 
-// noteClock tells what the answer that grants a vote says of the server's clock.
+// noteClock passes on the server's clock, which the answer that grants a vote contains.
 func (r *request) noteClock(sent clock.Instant, server int64) {
 	if v := r.leader.Req.Vote; v != nil && server != 0 {
 		v.Clocked(sent.Time(), server)
 	}
 }
 
-// onLateAnswer deals with an answer to a run that has had one. While the request goes on, that one counts.
+// onLateAnswer handles a second answer to a call. While the request lasts, only the first answer counts.
 func (r *request) onLateAnswer(reply *transport.Reply) {
 	r.c.shard.mu.Lock()
 	defer r.c.unlock()
@@ -188,18 +188,18 @@ func (r *request) onLateAnswer(reply *transport.Reply) {
 	}
 }
 
-// onAnswerTooLate deals with an answer to a run of acquire.lua that came when the request was over.
+// onAnswerTooLate handles an answer to acquire.lua that arrived after the request had ended.
 func (r *request) onAnswerTooLate(reply *transport.Reply) {
 	r.cancelAgain(reply.Err)
-	if r.run == nil {
+	if r.grantBatch == nil {
 		return
 	}
 	if a, err := script.AcquireAnswer(reply, r.c.e.layout.InboxPrefix()); err == nil && a.Outcome == script.Held {
-		r.provesLoss()
+		r.loseEarlierLease()
 	}
 }
 
-// cancelAgain cancels a request that was over before an answer came, unless its grant is in use: the first cancel may have
+// cancelAgain cancels a request that had ended before an answer arrived, unless its grant is in use: the first cancel may have
 // overtaken the acquire.
 func (r *request) cancelAgain(err error) {
 	if _, held := r.c.e.ids.find(r.id.Number()).(*lease); !held && (err == nil || r.id.Copies() > 0) {
@@ -207,15 +207,15 @@ func (r *request) cancelAgain(err error) {
 	}
 }
 
-// onBusy ends a request that was not to be queued.
+// onBusy ends a request that must not queue.
 func (r *request) onBusy(holders []core.Holder) {
 	c := r.c
 	r.refused()
 	c.failTryLocks(localq.Busy(holders), r.snapshot.joined)
-	c.sendRequest(nil) // for callers that have joined since it was sent
+	c.sendRequest(nil) // for callers that have joined since
 }
 
-// refused ends a request whose last run has written nothing.
+// refused ends a request whose last call has written nothing.
 func (r *request) refused() {
 	r.c.detach(r)
 	if r.id.Copied() {
@@ -223,30 +223,30 @@ func (r *request) refused() {
 	}
 }
 
-// failed ends a request of which it is not known what became of it.
+// failed ends a request with an unknown outcome.
 func (r *request) failed() {
 	r.c.detach(r)
 	r.forget()
 }
 
-// onFailed ends the request, or lets it wait for the server.
+// onFailed ends the request, or makes it wait for the server.
 func (r *request) onFailed(err error) {
-	if transport.IsPassing(err) && r.waitOut(err) {
+	if transport.IsTemporary(err) && r.waitOut(err) {
 		return
 	}
 	c := r.c
 	r.failed()
-	if !r.leader.HasEnded() && !transport.IsPassing(err) {
+	if !r.leader.HasEnded() && !transport.IsTemporary(err) {
 		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
 	}
 	c.sendRequest(nil)
 	if next := c.request; next != nil {
-		next.lastErr = r.lastErr // for callers whose time is over before the answer
+		next.lastErr = r.lastErr // for callers whose time ends before the answer
 	}
 }
 
-// forget has the server forget a request that failed, if it may know of it: an answer that is an error does not say that
-// nothing has happened. Its predecessor is forgotten in any case.
+// forget cancels a failed request if a copy of it may have run: an error does not prove that nothing has happened. It cancels the
+// predecessor in any case.
 func (r *request) forget() {
 	if r.id.Copies() > 0 {
 		r.cancel()
@@ -255,15 +255,15 @@ func (r *request) forget() {
 	}
 }
 
-// lease returns the lease that the caller wants.
+// lease returns the lease that the caller asks for.
 func (r *request) lease() time.Duration { return r.leader.Req.Lease }
 
-// leaseEnd returns until when a lease is good that a call sent at that time has set.
+// leaseEnd returns the deadline of a lease that was set by a call sent at that time.
 func (r *request) leaseEnd(sent clock.Instant) clock.Instant {
 	return sent.Add(r.lease() - r.c.e.margin(r.lease()))
 }
 
-// cancel has the server forget the request and its predecessor, whatever became of them.
+// cancel ends the request and its predecessor on the server, whatever their state.
 func (r *request) cancel() {
 	e := r.c.e
 	e.cancelID(r.c.keys, r.target(true))
@@ -272,7 +272,7 @@ func (r *request) cancel() {
 	}
 }
 
-// target returns what the server is to forget of the request.
+// target describes the request for a cancel.
 func (r *request) target(mark bool) cancelTarget {
 	want := r.leader.Req
 	return cancelTarget{
@@ -284,8 +284,8 @@ func (c *cohort) predecessorTarget(p *script.Predecessor) cancelTarget {
 	return cancelTarget{key: c.lockKey(), id: p.ID.String(), lease: p.Lease, mark: true}
 }
 
-// onQueued deals with an answer that says that the request is queued, and plans the next poll. permits is when the first permit
-// may end, of a semaphore.
+// onQueued handles an answer that says "queued", and schedules the next poll. permits is when the first permit of a semaphore may
+// end.
 func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, permits time.Duration) {
 	c, e := r.c, r.c.e
 	news := !r.queued
@@ -315,7 +315,7 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 	}
 	r.noteEnd(left)
 	next, slack := min(clock.Until(r.ends), script.PollInterval), pollSlack
-	if next < script.PollInterval { // the holder may not come back
+	if next < script.PollInterval { // the holder may not renew
 		slack = 0 // an earlier poll would get the same answer
 	}
 	if news && c.slot.inbox.Subscription() != r.snapshot.subscription {
@@ -334,7 +334,7 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 	e.schedule.SetAfter(&r.timer, next, slack)
 }
 
-// tokenOf returns the token of the first of holders; 0: there is none.
+// tokenOf returns the token of the first holder, or 0 if there is none.
 func tokenOf(holders []core.Holder) int64 {
 	if len(holders) == 0 {
 		return 0
@@ -342,8 +342,8 @@ func tokenOf(holders []core.Holder) int64 {
 	return holders[0].Token
 }
 
-// rely notes that the server has answered that the request is queued, to a run that was sent at that time, with that subscription. A
-// push that comes in the accept window may be relied on if its number is greater than the stamp.
+// rely records that the server has answered "queued" to a call that was sent at that time, with that subscription. Within the
+// accept window, a push is reliable if its number is above the stamp.
 func (r *request) rely(sent clock.Instant, stamp, hears int64) {
 	e := r.c.e
 	r.lastErr = nil
@@ -355,18 +355,18 @@ func (r *request) rely(sent clock.Instant, stamp, hears int64) {
 	e.identity.used(clock.Now())
 }
 
-// pollNow has the request be polled for now.
+// pollNow schedules a poll for the request now.
 func (r *request) pollNow() { r.pollAt(clock.Now()) }
 
-// pollAt has the request be polled for then.
+// pollAt schedules a poll for the request at that time.
 func (r *request) pollAt(at clock.Instant) {
 	r.next = pollIt
 	r.c.e.schedule.Set(&r.timer, at, 0)
 }
 
-// onLate deals with a grant that was answered after its own deadline (rule 17 of docs/protocol.md). A poll at once
-// says whether the server still has it. If it has not, the request goes back to its place in the queue. Until an
-// answer says "queued", no push is relied on.
+// onLate handles a grant that was answered after its own deadline (rule 17 of docs/protocol.md). An immediate poll finds out
+// whether the server still has it; if not, the request is queued again in its old place. Until an answer says "queued", no push
+// is reliable.
 func (r *request) onLate() {
 	if !r.queued {
 		r.queued = true

@@ -101,7 +101,7 @@ func TestAMarkIsWrittenOnAnotherConnection(t *testing.T) {
 		h := b.requester(core.Fair).acquire(b.T, b.e)
 		hung := b.wire.Withhold(b.e.scripts.All()["mark"].SHA)
 		begun := time.Now()
-		if again, err := h.MarkTick(b.Context(), tickNow()); again || err != nil || time.Since(begun) > 2*insistTimeout {
+		if again, err := h.MarkTick(b.Context(), tickNow()); again || err != nil || time.Since(begun) > 2*tryTimeout {
 			b.Errorf("MarkTick: %t, %v after %v", again, err, time.Since(begun))
 		}
 		hung.Break()

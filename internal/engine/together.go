@@ -13,65 +13,65 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A call that wants several locks tries to take them in one trip: one run of a script takes all of them, or none. Each
-// lock has a request of its own meanwhile, so that its cohort is as with any other request, and callers that come join
-// it. What the trip does not grant is given back before the call waits for anything, and it then takes one lock after
-// the other (rule 23 of docs/protocol.md).
-type trip struct {
+// A call for several locks first tries a multi-acquire: one execution of a script takes all of them, or none. Meanwhile each lock
+// has a request of its own, so that its cohort works as with any other request, and other callers join it. If the multi-acquire
+// fails, everything is given back before the call waits for any lock, and it then takes one lock after the other (rule 23 of
+// docs/protocol.md).
+type multiAcquire struct {
 	e        *Engine
-	legs     []leg
+	parts    []part
 	news     <-chan struct{} // of all waiters
-	answered chan error      // why there was no answer, or nil
+	answered chan error      // the error of the call, or nil
 }
 
-// A leg is the part of a trip that one lock has.
-type leg struct {
+// A part is one lock of a multi-acquire.
+type part struct {
 	w *localq.Waiter
 	r *request
 }
 
 // AcquireAll implements core.ManyLocks.
 func (e *Engine) AcquireAll(ctx context.Context, rs []*core.Request) ([]core.Hold, error) {
-	t := e.newTrip(ctx, rs)
-	if t == nil {
+	m := e.newMultiAcquire(ctx, rs)
+	if m == nil {
 		return nil, nil
 	}
-	first := t.legs[0].w
-	e.sender.Inline(t.call(), first.IsPatient())
-	err := t.await(first)
-	holds := t.holds()
+	first := m.parts[0].w
+	e.sender.Inline(m.call(), first.IsPatient())
+	err := m.await(first)
+	holds := m.holds()
 	if holds == nil || err != nil {
-		t.giveBack()
+		m.giveBack()
 		return nil, e.explain(rs[0].Key, err)
 	}
 	return holds, nil
 }
 
-// newTrip prepares a trip for the locks, each of which has to have nothing to do in this process. It returns nil if there
-// can be none.
-func (e *Engine) newTrip(ctx context.Context, rs []*core.Request) *trip {
+// newMultiAcquire prepares a multi-acquire. Each lock must have nothing to do in this process. It returns nil if no multi-acquire
+// is possible.
+func (e *Engine) newMultiAcquire(ctx context.Context, rs []*core.Request) *multiAcquire {
 	n := len(rs)
 	first := rs[0]
-	if n > core.MaxTogether || first.Mode == core.Read || first.Mode == core.Permit || !e.sender.Mixes() || e.closing.Load() ||
+	if n > core.MaxTogether || first.Mode == core.Read || first.Mode == core.Permit || !e.sender.CanMultiKey() || e.closing.Load() ||
 		e.checkRequest(first) != nil {
 		return nil
 	}
 	waiters, news := localq.NewWaiters(ctx, rs, clock.Now())
-	t := &trip{e: e, legs: make([]leg, 0, n), news: news, answered: make(chan error, 1)}
+	m := &multiAcquire{e: e, parts: make([]part, 0, n), news: news, answered: make(chan error, 1)}
 	for _, w := range waiters {
-		if !t.add(w) {
-			t.giveBack()
+		if !m.add(w) {
+			m.giveBack()
 			return nil
 		}
 	}
-	return t
+	return m
 }
 
-// add sends a request for one lock along, if its cohort has nothing to do.
-func (t *trip) add(w *localq.Waiter) bool {
-	c := t.e.lockCohort(w.Req)
+// add adds a request for one lock, if its cohort is idle.
+func (m *multiAcquire) add(w *localq.Waiter) bool {
+	c := m.e.lockCohort(w.Req)
 	defer c.unlock()
-	if !c.isIdle() || len(t.legs) > 0 && c.slot != t.legs[0].r.c.slot {
+	if !c.isIdle() || len(m.parts) > 0 && c.slot != m.parts[0].r.c.slot {
 		return false
 	}
 	c.waiters.Push(w)
@@ -81,150 +81,150 @@ func (t *trip) add(w *localq.Waiter) bool {
 		c.removeWaiter(w)
 		return false
 	}
-	t.legs = append(t.legs, leg{w, request})
+	m.parts = append(m.parts, part{w, request})
 	return true
 }
 
-// isIdle reports whether nobody of this process has the lock, wants it or is about to release it, as far as the cohort
-// and its entry know.
+// isIdle reports whether no caller of this process holds the lock, waits for it or is about to release it, as far as the cohort
+// and its entry show.
 func (c *cohort) isIdle() bool {
 	return c.waits == 0 && c.known == 0 && c.request == nil && c.lease == nil && c.releasing == nil && !c.raising
 }
 
-// call prepares a run of acquire_all.lua.
-func (t *trip) call() *transport.Call {
-	first := t.legs[0]
+// call prepares an execution of acquire_all.lua.
+func (m *multiAcquire) call() *transport.Call {
+	first := m.parts[0]
 	want := first.w.Req
 	a := script.AcquireAll{
-		Locks: make([]script.IDOf, len(t.legs)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
+		Locks: make([]script.IDOf, len(m.parts)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
 		About: aboutOf(want), Inbox: first.r.c.slot.inbox.Address,
 	}
-	for i, l := range t.legs {
-		a.Locks[i] = script.IDOf{Keys: &l.r.c.keys, ID: l.r.id}
+	for i, p := range m.parts {
+		a.Locks[i] = script.IDOf{Keys: &p.r.c.keys, ID: p.r.id}
 	}
-	k := a.Call(first.w.Ctx, t.e.scripts, t.onAnswer)
-	k.Late = t.onLateAnswer
+	k := a.Call(first.w.Ctx, m.e.scripts, m.onAnswer)
+	k.Late = m.onLateAnswer
 	return k
 }
 
-// onLateAnswer deals with an answer to a run that has had one, as each request does.
-func (t *trip) onLateAnswer(reply *transport.Reply) {
-	for _, l := range t.legs {
-		l.r.onLateAnswer(reply)
+// onLateAnswer handles a second answer to the call, as each request does.
+func (m *multiAcquire) onLateAnswer(reply *transport.Reply) {
+	for _, p := range m.parts {
+		p.r.onLateAnswer(reply)
 	}
 }
 
-// onAnswer deals with the answer to acquire_all.lua.
-func (t *trip) onAnswer(reply *transport.Reply) {
-	grants, err := script.AcquireAllAnswer(reply, len(t.legs))
+// onAnswer handles the answer to acquire_all.lua.
+func (m *multiAcquire) onAnswer(reply *transport.Reply) {
+	grants, err := script.AcquireAllAnswer(reply, len(m.parts))
 	if err == nil {
-		err = reply.Few
+		err = reply.ReplicaErr
 	}
-	for i := range t.legs {
-		l := &t.legs[i]
+	for i := range m.parts {
+		p := &m.parts[i]
 		if err == nil && grants != nil {
-			l.onGranted(grants[i], reply)
+			p.onGranted(grants[i], reply)
 		} else {
-			l.onRefused(err)
+			p.onRefused(err)
 		}
 	}
-	t.answered <- err
+	m.answered <- err
 }
 
-func (l *leg) onGranted(g script.Grant, reply *transport.Reply) {
-	c := l.r.c
+func (p *part) onGranted(g script.Grant, reply *transport.Reply) {
+	c := p.r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	if l.r.over {
-		l.r.cancelAgain(nil)
+	if p.r.over {
+		p.r.cancelAgain(nil)
 		return
 	}
-	c.onGranted(l.r, g, reply.Sent, l.r.leaseEnd(reply.Sent), true)
+	c.onGranted(p.r, g, reply.Sent, p.r.leaseEnd(reply.Sent), true)
 }
 
-// onRefused ends the request, and sends one for those who have joined the cohort since.
-func (l *leg) onRefused(err error) {
-	c := l.r.c
+// onRefused ends the request, and sends one for callers that have joined the cohort since.
+func (p *part) onRefused(err error) {
+	c := p.r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
 	switch {
-	case l.r.over:
-		l.r.cancelAgain(err)
+	case p.r.over:
+		p.r.cancelAgain(err)
 		return
 	case err != nil:
-		l.r.failed()
+		p.r.failed()
 	default:
-		l.r.refused()
+		p.r.refused()
 	}
-	c.removeWaiter(l.w)
-	l.w.Finish(nil, errRefused)
+	c.removeWaiter(p.w)
+	p.w.Finish(nil, errRefused)
 	c.sendRequest(nil)
 }
 
-// errRefused is for a lock that a trip has not taken. No caller sees it.
-var errRefused = errors.New("lockmw: not taken in one trip")
+// errRefused ends the wait of a part whose multi-acquire failed. It never reaches a caller.
+var errRefused = errors.New("lockmw: not taken together")
 
-// await waits for the answer as long as the caller has time. An error ends the call; what the answer was is another
-// question.
-func (t *trip) await(first *localq.Waiter) error {
+// await waits for the answer as long as the caller has time. It returns an error if the call is to end; nil does not mean that
+// the locks were granted.
+func (m *multiAcquire) await(first *localq.Waiter) error {
 	select {
-	case err := <-t.answered: // most are there at once
-		return t.failure(first, err)
+	case err := <-m.answered: // most arrive immediately
+		return m.failure(first, err)
 	default:
 	}
 	limit, stop := first.Limit()
 	defer stop()
 	for {
 		select {
-		case err := <-t.answered:
-			return t.failure(first, err)
-		case <-t.news:
-			if t.isClosed() {
+		case err := <-m.answered:
+			return m.failure(first, err)
+		case <-m.news:
+			if m.isClosed() {
 				return nil
 			}
 		case <-limit:
-			return t.waitError(nil)
+			return m.waitError(nil)
 		case <-first.Ctx.Done():
-			return t.waitError(first.Ctx.Err())
+			return m.waitError(first.Ctx.Err())
 		}
 	}
 }
 
 // isClosed reports whether Close or Shutdown has ended the wait.
-func (t *trip) isClosed() bool {
-	c := t.legs[0].r.c
+func (m *multiAcquire) isClosed() bool {
+	c := m.parts[0].r.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	_, err := t.legs[0].w.Outcome()
+	_, err := m.parts[0].w.Outcome()
 	return err != nil && !errors.Is(err, errRefused)
 }
 
-// waitError is what the first of several calls for one lock each would return.
-func (t *trip) waitError(ended error) error {
-	c := t.legs[0].r.c
+// waitError returns the error that a call for the first lock alone would return.
+func (m *multiAcquire) waitError(ended error) error {
+	c := m.parts[0].r.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	return localq.WithEnd(c.InVain(), ended)
 }
 
-// failure returns the error of a call whose context has ended, or that does not wait for a server which answers with err.
-func (t *trip) failure(first *localq.Waiter, err error) error {
+// failure returns an error if the context has ended, or if the call fails fast and the server answers with err.
+func (m *multiAcquire) failure(first *localq.Waiter, err error) error {
 	if ended := first.Ctx.Err(); err != nil && ended != nil {
-		return t.waitError(ended)
+		return m.waitError(ended)
 	}
-	if err == nil || !first.IsHurried() || !transport.IsPassing(err) || transport.IsMoving(err) {
+	if err == nil || !first.FailsFast() || !transport.IsTemporary(err) || transport.IsMoving(err) {
 		return nil
 	}
 	return &core.AcquireError{Err: transport.Failure(err)}
 }
 
-// holds returns what was granted; nil if a lock is missing, because its grant was late or its token old, for example.
-func (t *trip) holds() []core.Hold {
-	holds := make([]core.Hold, len(t.legs))
-	for i, l := range t.legs {
-		c := l.r.c
+// holds returns the holds, or nil if one is missing, for example because its grant was late or its token stale.
+func (m *multiAcquire) holds() []core.Hold {
+	holds := make([]core.Hold, len(m.parts))
+	for i, p := range m.parts {
+		c := p.r.c
 		c.shard.mu.Lock()
-		h, _ := l.w.Outcome()
+		h, _ := p.w.Outcome()
 		c.shard.mu.Unlock()
 		if h == nil {
 			return nil
@@ -234,40 +234,40 @@ func (t *trip) holds() []core.Hold {
 	return holds
 }
 
-// giveBack ends what is left of the trip, and releases what it has got.
-func (t *trip) giveBack() {
+// giveBack ends the rest of the multi-acquire, and releases the holds that it has.
+func (m *multiAcquire) giveBack() {
 	var had []core.Hold
-	for _, l := range t.legs {
-		if h := l.giveUp(); h != nil {
+	for _, p := range m.parts {
+		if h := p.cancel(); h != nil {
 			had = append(had, h)
 		}
 	}
-	t.e.ReleaseAll(had, localq.GiveUpPatience) // a release that fails is tried again in the background
+	m.e.ReleaseAll(had, localq.GiveUpPatience) // a failed release is retried in the background
 }
 
-// giveUp ends the wait for one lock. If it was granted, the hold is returned.
-func (l *leg) giveUp() core.Hold {
-	c := l.r.c
+// cancel ends the wait for one lock. If the lock was granted, it returns the hold.
+func (p *part) cancel() core.Hold {
+	c := p.r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
-	switch h, err := l.w.Outcome(); {
+	switch h, err := p.w.Outcome(); {
 	case h != nil:
 		h.(*hold).Abandoned = true
 		return h
 	case err != nil:
 		return nil
 	}
-	if !l.r.over {
-		l.r.failed()
+	if !p.r.over {
+		p.r.failed()
 	}
-	c.removeWaiter(l.w)
+	c.removeWaiter(p.w)
 	c.cancelIfUnwanted()
 	c.sendRequest(nil)
 	return nil
 }
 
-// ReleaseAll implements core.ManyLocks: plain releases of locks in one slot go out as one run (rule 23 of
-// docs/protocol.md), and all others at the same time.
+// ReleaseAll implements core.ManyLocks. Plain releases of locks in one slot share one execution (rule 23 of docs/protocol.md).
+// All others are sent at the same time.
 func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Released {
 	results := make([]core.Released, len(holds))
 	releases := make([]*release, len(holds))
@@ -279,7 +279,7 @@ func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Re
 		releases[i] = r
 		switch {
 		case r == nil:
-		case e.sender.Mixes() && r.isPlain():
+		case e.sender.CanMultiKey() && r.isPlain():
 			if plain == nil {
 				plain = make(map[*slot][]*release)
 			}
@@ -308,12 +308,12 @@ func (e *Engine) ReleaseAll(holds []core.Hold, patience time.Duration) []core.Re
 	return results
 }
 
-// isPlain reports whether release_batch.lua can do it.
+// isPlain reports whether release_batch.lua can do the release.
 func (r *release) isPlain() bool {
 	return r.place == "" && r.lingers.IsZero() && len(r.served) == 0 && !r.l.isRead() && !r.l.c.isPermit() && !r.l.id.Copied()
 }
 
-// callForAll prepares one run for plain releases of locks in one slot.
+// callForAll prepares one execution for plain releases of locks in one slot.
 func (e *Engine) callForAll(rs []*release) *transport.Call {
 	if len(rs) == 1 {
 		return rs[0].call(rs[0].begun)

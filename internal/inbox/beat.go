@@ -8,11 +8,11 @@ import (
 	"github.com/lockmw/go/internal/timers"
 )
 
-// beats has the process show once a second that it lives, for as long as something waits for messages to an inbox.
+// beats makes the process show once a second that it is alive, as long as it waits for messages to an inbox.
 type beats struct {
 	waiting atomic.Int64
 	armed   atomic.Bool
-	began   atomic.Int64 // a clock.Instant: since when it beats
+	began   atomic.Int64 // a clock.Instant: when the beats began
 	timer   timers.Timer
 	of      *Inbox
 	all     *Inboxes
@@ -20,11 +20,11 @@ type beats struct {
 
 const (
 	beatInterval = time.Second
-	// beatSlack is by how much a beat may be early, to go out together with others.
+	// beatSlack is how early a beat may be sent, so that it can share a pipeline.
 	beatSlack = 100 * time.Millisecond
 )
 
-// Wait notes that n more wait for messages to b. The first of them has just been queued, which shows that the process lives.
+// Wait counts n more waits for messages to b. The first of them has just been queued, which shows that the process is alive.
 func (all *Inboxes) Wait(b *Inbox, n int) {
 	if b.waiting.Add(int64(n)) > 0 && b.armed.CompareAndSwap(false, true) {
 		b.all, b.of = all, b
@@ -34,17 +34,18 @@ func (all *Inboxes) Wait(b *Inbox, n int) {
 	}
 }
 
-// MayBeForgotten reports what it means that the server did not know of the process at a beat that was sent then: its tickets
-// may have been taken for dead, unless it has only begun to wait.
+// MayBeForgotten reports whether the server may have removed the tickets of the process as dead. The caller has learnt from a
+// beat, which was sent at that time, that the server had no entry of the process. This is normal for a process that has only just
+// begun to wait.
 func (b *Inbox) MayBeForgotten(sent clock.Instant) bool {
 	return sent.Sub(clock.Instant(b.began.Load())) > 2*beatInterval
 }
 
-// Due beats.
+// Due sends a beat.
 func (t *beats) Due() {
 	if t.waiting.Load() <= 0 {
 		t.armed.Store(false)
-		t.all.Wait(t.of, 0) // one may just have come
+		t.all.Wait(t.of, 0) // a wait may just have begun
 		return
 	}
 	t.all.Reader.Beat(t.of)

@@ -1,12 +1,12 @@
-// Package inbox has the channels on which a process hears of its grants, and the connections by which it listens to them. A
-// process has one channel for all locks; in a Cluster one for each slot, whose messages stay at the node that has the slot.
-// Polls find what gets lost on the way (rule 7 of docs/protocol.md).
+// Package inbox contains the channels on which a process receives its grants, and the connections that listen to them. A process
+// has one channel for all locks. In a Cluster it has one for each slot, whose messages stay at the node that has the slot. Polls
+// find what messages missed (rule 7 of docs/protocol.md).
 //
-//	inboxes.go    all channels, and at which nodes they are subscribed to
-//	subscriber.go one connection with subscriptions
-//	reconnect.go  when a connection that has failed is tried again
-//	beat.go       has the process show that it lives while it waits
-//	silent.go     finds out that a subscription brings nothing any more
+//	inboxes.go          all channels, and the nodes at which they are subscribed
+//	subscriber.go       one connection with subscriptions
+//	reconnect.go        when a failed connection is replaced
+//	beat.go             shows that the process is alive while it waits
+//	deadsubscription.go detects that a subscription brings no messages any more
 package inbox
 
 import (
@@ -27,47 +27,47 @@ type Inbox struct {
 	Name    string
 	Address any // Name, as an argument of a command
 
-	// Listeners are leases that end soon if its slot moves: it is not given up meanwhile.
+	// Listeners counts leases that end soon if the slot moves. The inbox is kept while there are any.
 	Listeners atomic.Int64
 
 	beats
 	subscription atomic.Int64
-	started      atomic.Bool  // it is subscribed to, or is going to be
-	used         atomic.Int64 // a clock.Instant: when somebody wanted its messages last
+	started      atomic.Bool  // subscribed, or about to be
+	used         atomic.Int64 // a clock.Instant: the last use
 
-	// The mutex of Inboxes guards these.
+	// The mutex of Inboxes guards the fields below.
 	subscriber *subscriber // nil: none yet
-	missed     bool        // messages, since a connection failed
-	failures   int         // of connections, since the last subscription
+	missed     bool        // messages were missed because a connection failed
+	failures   int         // connections that failed since the last subscription
 }
 
-// New returns the Inbox with that name, which is not subscribed to yet.
+// New returns an Inbox with that name, which is not subscribed.
 func New(name string) *Inbox { return &Inbox{Name: name, Address: name} }
 
-// Subscription returns the number of the subscription; 0 while there is none. As long as it stays the same no message was
+// Subscription returns the number of the subscription, or 0 if there is none. While the number stays the same, no message was
 // missed.
 func (b *Inbox) Subscription() int64 { return b.subscription.Load() }
 
-// IsLive reports whether it is subscribed to, as far as is known.
+// IsLive reports whether the inbox is subscribed, as far as is known.
 func (b *Inbox) IsLive() bool { return b.Subscription() != 0 }
 
-// A Reader is told what comes in, and what may have been missed. Its methods are called by the goroutines of connections.
+// A Reader receives messages, and reports of messages that may have been missed. The goroutines of connections call its methods.
 type Reader interface {
 	// Message is called with each message.
 	Message(channel, payload string)
 	// Subscribed is called in the goroutine of the Schedule after new subscriptions: messages may have been missed.
 	Subscribed()
-	// Missed is called when messages were missed, as a connection failed: the server may be another one by now.
+	// Missed is called when messages were missed because a connection failed. The server may have been replaced.
 	Missed()
-	// Moved is called when the slots of some have left a node of a Cluster.
+	// Moved is called when the slots of some inboxes have left a node of a Cluster.
 	Moved(from *redis.Client, some []*Inbox)
-	// Beat is called in the goroutine of the Schedule when the process is to show that it lives, for messages to b.
+	// Beat is called in the goroutine of the Schedule when the process has to show that it is alive, for messages to b.
 	Beat(b *Inbox)
-	// IsIdle reports whether no message can matter for now.
+	// IsIdle reports whether no message matters at present.
 	IsIdle() bool
 }
 
-// A Config is what Inboxes need to know.
+// A Config configures Inboxes.
 type Config struct {
 	Client   redis.UniversalClient
 	Sender   *transport.Sender
@@ -79,43 +79,43 @@ type Config struct {
 // Inboxes are all channels of a process. They are safe for concurrent use.
 type Inboxes struct {
 	Config
-	// Cluster is that whose nodes have channels of their own; nil: there is one channel for all.
+	// Cluster is the Cluster whose nodes have channels of their own; nil: one channel serves all locks.
 	Cluster transport.Cluster
 
-	silent  silent
-	silence atomic.Int64 // how long a connection brings no message until it is tested (ns)
+	dead    deadSubscription
+	silence atomic.Int64 // the silence after which a connection is tested (ns)
 	count   atomic.Int64 // subscriptions so far
-	anew    timers.Timer // for what follows new subscriptions
+	anew    timers.Timer // to report new subscriptions
 
 	wg          sync.WaitGroup
 	mu          sync.Mutex
 	stopped     bool
 	warned      bool
-	subscribers map[*redis.Client]*subscriber // by node; that of the one for all has none
-	hurry       chan struct{}                 // ends the pauses before connections are tried again; nil: there are none
+	subscribers map[*redis.Client]*subscriber // by node; the key is nil without a Cluster
+	hurry       chan struct{}                 // closed to end the pauses before reconnects; nil: there are none
 }
 
 const (
-	// Idle is after how long without use an Inbox of a Cluster is given up: there may be thousands of them.
+	// Idle is how long an Inbox of a Cluster is kept without use. There may be thousands of them.
 	Idle = time.Minute
 )
 
-// NewInboxes returns Inboxes that are subscribed to nothing.
+// NewInboxes returns Inboxes without subscriptions.
 func NewInboxes(cfg Config) *Inboxes {
 	all := &Inboxes{Config: cfg, Cluster: transport.ClusterOf(cfg.Client), subscribers: make(map[*redis.Client]*subscriber)}
 	all.anew.Of(all)
 	all.silence.Store(int64(Silence))
-	all.silent.init(all)
+	all.dead.init(all)
 	return all
 }
 
-// TestAfter has a connection be tested that has brought nothing for that long.
+// TestAfter sets the silence after which a connection is tested.
 func (all *Inboxes) TestAfter(silence time.Duration) { all.silence.Store(int64(silence)) }
 
 // Go runs f in a goroutine that Stop waits for.
 func (all *Inboxes) Go(f func()) { all.wg.Go(f) }
 
-// Use has the messages of b come in from now on.
+// Use subscribes to b, if it is not yet subscribed, and records the use.
 func (all *Inboxes) Use(b *Inbox) {
 	b.used.Store(int64(clock.Now()))
 	if b.started.Load() {
@@ -128,7 +128,7 @@ func (all *Inboxes) Use(b *Inbox) {
 	}
 }
 
-// subscribe has b subscribed to at the node that has its slot. It tries until it has found that.
+// subscribe subscribes to b at the node that has its slot. It retries until it has found that node.
 func (all *Inboxes) subscribe(b *Inbox) {
 	for failures := 1; ; failures++ {
 		var node *redis.Client
@@ -147,7 +147,7 @@ func (all *Inboxes) subscribe(b *Inbox) {
 	}
 }
 
-// join has b subscribed to at a node.
+// join subscribes to b at a node.
 func (all *Inboxes) join(b *Inbox, node *redis.Client) {
 	all.mu.Lock()
 	if all.stopped {
@@ -168,7 +168,7 @@ func (all *Inboxes) join(b *Inbox, node *redis.Client) {
 	}
 }
 
-// Follow has the inboxes follow their slots to other nodes, in the background.
+// Follow moves the subscriptions of inboxes to the new nodes of their slots, in the background.
 func (all *Inboxes) Follow() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -180,7 +180,7 @@ func (all *Inboxes) Follow() {
 	}
 }
 
-// confirmed notes that the messages of b come in.
+// confirmed records that the server has confirmed the subscription of b.
 func (all *Inboxes) confirmed(b *Inbox) {
 	b.subscription.Store(all.count.Add(1))
 	all.mu.Lock()
@@ -188,15 +188,15 @@ func (all *Inboxes) confirmed(b *Inbox) {
 	b.missed, b.failures = false, 0
 	all.mu.Unlock()
 	if missed {
-		all.Reader.Missed() // the server of the last one may be away
+		all.Reader.Missed() // the server of the last subscription may be unreachable
 	}
 	all.Schedule.SetNow(&all.anew) // messages may have been missed
 }
 
-// Due tells of new subscriptions.
+// Due reports new subscriptions.
 func (all *Inboxes) Due() { all.Reader.Subscribed() }
 
-// SubscribeAnew ends the subscription of b, and so begins another one.
+// SubscribeAnew ends the subscription of b, and thereby begins a new one.
 func (all *Inboxes) SubscribeAnew(b *Inbox) {
 	all.mu.Lock()
 	s := b.subscriber

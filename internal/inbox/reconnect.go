@@ -7,14 +7,14 @@ import (
 	"github.com/lockmw/go/internal/pause"
 )
 
-// Retry is the pause before a connection that failed is tried again for the first time.
+// Retry is the first pause before a failed connection is replaced.
 const Retry = 50 * time.Millisecond
 
-// LongestRetry is the longest of the pauses that follow. They double, and each is shortened at random by up to a half, so that
-// processes do not come together.
+// LongestRetry limits the following pauses. They double, and each is shortened at random by up to a half, so that processes do
+// not reconnect together.
 const LongestRetry = time.Second
 
-// subscribeAgain has inboxes subscribed to after the pause that follows so many failures. The goroutine that calls it is one of all.wg.
+// subscribeAgain subscribes to inboxes after the pause for that many failures. The goroutine that calls it must be one of all.wg.
 func (all *Inboxes) subscribeAgain(list []*Inbox, failures int) {
 	if !all.awaitRetry(failures) {
 		return
@@ -24,8 +24,8 @@ func (all *Inboxes) subscribeAgain(list []*Inbox, failures int) {
 	}
 }
 
-// awaitRetry waits until a connection is to be tried again, after so many failures in a row. The pause ends early when HurryUp is
-// called, and lasts until then if no message can matter. It returns false when the Inboxes have stopped.
+// awaitRetry waits until a connection is to be retried, after that many failures in a row. The pause ends early when HurryUp is
+// called, and lasts until then if no message matters. It returns false when the Inboxes have stopped.
 func (all *Inboxes) awaitRetry(failures int) bool {
 	ctx, hurry := all.Sender.Context(), all.hurried()
 	if !pause.For(ctx, Retry) {
@@ -59,7 +59,7 @@ func (all *Inboxes) hurried() <-chan struct{} {
 	return all.hurry
 }
 
-// HurryUp ends the pauses before connections are tried again, as a call has begun to wait for the messages of b.
+// HurryUp ends the pauses before reconnects, because a call has begun to wait for the messages of b.
 func (all *Inboxes) HurryUp(b *Inbox) {
 	if b.IsLive() {
 		return

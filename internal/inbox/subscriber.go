@@ -11,24 +11,24 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A subscriber is one connection, with the subscriptions to inboxes at one node. It is not used again after an error:
-// go-redis would connect to the same node, and subscribe to all channels by one command, which no node of a Cluster takes.
+// A subscriber is one connection, with the subscriptions to inboxes at one node. It is not used again after an error: go-redis
+// would connect to the same node, and subscribe to all channels by one command, which no node of a Cluster accepts.
 type subscriber struct {
 	all    *Inboxes
-	node   *redis.Client // of a Cluster; else nil
+	node   *redis.Client // of a Cluster; otherwise nil
 	pubsub *redis.PubSub
-	looked clock.Instant // when it looked after its inboxes last
+	looked clock.Instant // when it last checked its inboxes
 
-	// The mutex of inboxes guards these.
+	// The mutex of Inboxes guards the fields below.
 	inboxes map[string]*Inbox // by name
 	plain   bool              // the node has no sharded channels
-	ready   bool              // it is connected: before, a Close of pubsub would wait for that
+	ready   bool              // it is connected; before that, closing pubsub would wait for the connection
 }
 
 const (
-	// Silence is after how long without a message the connection is tested by a PING; votesSilence for one of several nodes.
+	// Silence is how long a connection brings no message before a PING tests it. For one of several nodes it is votesSilence.
 	Silence = 5 * time.Second
-	// inboxLook is how much time is between two looks after the inboxes of a node, which come with messages and silences.
+	// inboxLook separates two checks of a node's inboxes. Messages and silences trigger the checks.
 	inboxLook = time.Second
 )
 
@@ -42,7 +42,7 @@ func newSubscriber(all *Inboxes, node *redis.Client) *subscriber {
 	return s
 }
 
-// run listens until the connection fails, and then has its inboxes subscribed to anew.
+// run listens until the connection fails, and then subscribes to its inboxes anew.
 func (s *subscriber) run() {
 	ctx := s.all.Sender.Context()
 	err := s.connect(ctx)
@@ -58,7 +58,7 @@ func (s *subscriber) run() {
 	}
 }
 
-// leave takes the subscriber off the table. It returns its inboxes, and how often their connections have failed in a row.
+// leave removes the subscriber. It returns its inboxes, and how often in a row their connections have failed.
 func (s *subscriber) leave() (left []*Inbox, failures int) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *subscriber) leave() (left []*Inbox, failures int) {
 	return left, failures
 }
 
-// drop takes an inbox off the subscriber. The mutex of inboxes is locked.
+// drop removes an inbox from the subscriber. The mutex of Inboxes is locked.
 func (s *subscriber) drop(b *Inbox) {
 	delete(s.inboxes, b.Name)
 	b.subscriber = nil
@@ -82,19 +82,19 @@ func (s *subscriber) drop(b *Inbox) {
 	b.subscription.Store(0)
 }
 
-// warn logs, once, that this process may not subscribe.
+// warn logs, once, that this process is not allowed to subscribe.
 func (all *Inboxes) warn(b *Inbox, err error) {
 	all.mu.Lock()
 	warn := transport.IsReply(err) && transport.IsFinal(err) && !all.warned
 	all.warned = all.warned || warn
 	all.mu.Unlock()
 	if warn {
-		all.Logger.Warn("lockmw: not allowed to subscribe; waiting for locks goes by polling, which is slow",
+		all.Logger.Warn("lockmw: not allowed to subscribe; waiting calls poll instead, which is slow",
 			"channel", b.Name, "error", err)
 	}
 }
 
-// connect subscribes to what has gathered. From then on the subscriber is ready for more.
+// connect subscribes to the inboxes that have gathered. After that the subscriber is ready for more.
 func (s *subscriber) connect(ctx context.Context) error {
 	sent := make(map[*Inbox]bool)
 	for {
@@ -134,17 +134,17 @@ func (s *subscriber) send(ctx context.Context, b *Inbox) error {
 	return s.pubsub.SSubscribe(ctx, b.Name)
 }
 
-// subscribe is send for one more inbox. If it fails, so does the connection.
+// subscribe is send for one more inbox. If it fails, it closes the connection.
 func (s *subscriber) subscribe(b *Inbox) {
 	if err := s.send(s.all.Sender.Context(), b); err != nil {
 		s.hangUp()
 	}
 }
 
-// hangUp ends the connection of a subscriber that is ready, and a Receive that is under way.
+// hangUp closes the connection of a subscriber that is ready, and ends a pending Receive.
 func (s *subscriber) hangUp() { _ = s.pubsub.Close() }
 
-// receive handles messages until the connection fails, or does not answer the PING.
+// receive handles messages until the connection fails or does not answer the PING.
 func (s *subscriber) receive(ctx context.Context) error {
 	for tested := false; ; {
 		message, err := s.pubsub.ReceiveTimeout(ctx, time.Duration(s.all.silence.Load()))
@@ -173,7 +173,7 @@ func (s *subscriber) handle(message any) {
 		case b == nil: // it was given up
 		case m.Kind == "subscribe", m.Kind == "ssubscribe":
 			s.all.confirmed(b)
-		case m.Kind == "sunsubscribe": // by the node: it has the slot no longer
+		case m.Kind == "sunsubscribe": // by the node, which no longer has the slot
 			s.moved([]*Inbox{b})
 		}
 	case *redis.Message:
@@ -187,7 +187,7 @@ func (s *subscriber) find(name string) *Inbox {
 	return s.inboxes[name]
 }
 
-// refused deals with an error that is an answer to a subscription. It returns false if the connection is of no use.
+// refused handles an error reply to a subscription. It returns false if the connection is of no use.
 func (s *subscriber) refused(err error) bool {
 	switch {
 	case s.node != nil && transport.IsUnknownCommand(err):
@@ -200,7 +200,7 @@ func (s *subscriber) refused(err error) bool {
 	return true
 }
 
-// bePlain subscribes to plain channels, at a node that has no others. It has an answer for each inbox.
+// bePlain subscribes to plain channels at a node that has no sharded ones. Each inbox gets an answer of its own.
 func (s *subscriber) bePlain() {
 	s.all.mu.Lock()
 	begun := s.plain
@@ -214,7 +214,7 @@ func (s *subscriber) bePlain() {
 	}
 }
 
-// list returns the inboxes that are chosen.
+// list returns the inboxes that match.
 func (s *subscriber) list(chosen func(b *Inbox) bool) (list []*Inbox) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
@@ -226,8 +226,7 @@ func (s *subscriber) list(chosen func(b *Inbox) bool) (list []*Inbox) {
 	return list
 }
 
-// moved has inboxes subscribed to at the nodes to which their slots have moved. The goroutine that calls it is one of
-// all.wg.
+// moved subscribes to inboxes at the new nodes of their slots. The goroutine that calls it must be one of all.wg.
 func (s *subscriber) moved(list []*Inbox) {
 	s.all.mu.Lock()
 	list = slices.DeleteFunc(list, func(b *Inbox) bool { return b.subscriber != s })
@@ -243,7 +242,7 @@ func (s *subscriber) moved(list []*Inbox) {
 	s.all.wg.Go(func() { s.all.subscribeAgain(list, 1) })
 }
 
-// lookAfter looks after the inboxes of a node of a Cluster, from time to time.
+// lookAfter checks the inboxes of a node of a Cluster from time to time.
 func (s *subscriber) lookAfter(ctx context.Context) {
 	if now := clock.Now(); s.node != nil && now.Sub(s.looked) >= inboxLook {
 		s.looked = now
@@ -252,8 +251,8 @@ func (s *subscriber) lookAfter(ctx context.Context) {
 	}
 }
 
-// follow finds inboxes whose slots have another master by now. A master that was deposed does not say so, and passes on
-// what its new master sends it, as long as it hears that.
+// follow finds inboxes whose slots have a new master. A deposed master does not announce that, and forwards the messages of its
+// new master as long as it receives them.
 func (s *subscriber) follow(ctx context.Context) {
 	var elsewhere []*Inbox
 	for _, b := range s.list(func(*Inbox) bool { return true }) {
@@ -266,12 +265,12 @@ func (s *subscriber) follow(ctx context.Context) {
 	}
 }
 
-// sweep gives up inboxes that nobody has used for long, and then the connection if it has no other.
+// sweep gives up inboxes that have not been used for long, and closes the connection if none is left.
 func (s *subscriber) sweep(ctx context.Context, now clock.Instant) {
 	s.all.mu.Lock()
 	var idle []string
 	for _, b := range s.inboxes {
-		b.started.Store(false) // before its use is looked at, which is noted before it is asked for
+		b.started.Store(false) // before its use is read, which is recorded before it is requested
 		if now.Sub(clock.Instant(b.used.Load())) < Idle || b.Listeners.Load() > 0 {
 			b.started.Store(true)
 			continue
@@ -292,7 +291,7 @@ func (s *subscriber) sweep(ctx context.Context, now clock.Instant) {
 	}
 	for _, name := range idle {
 		if plain {
-			_ = s.pubsub.Unsubscribe(ctx, name) // an error ends the next Receive, too
+			_ = s.pubsub.Unsubscribe(ctx, name) // an error also ends the next Receive
 		} else {
 			_ = s.pubsub.SUnsubscribe(ctx, name)
 		}

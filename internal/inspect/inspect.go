@@ -1,5 +1,4 @@
-// Package inspect reads what the locks keep in Redis, and takes locks away from their holders. It takes part
-// in no lock.
+// Package inspect reads the state of locks in Redis and releases locks by force. It never acquires a lock itself.
 package inspect
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// An Inspector reads what the scripts wrote.
+// An Inspector reads the data that the lock scripts have written.
 type Inspector struct {
 	rdb      redis.UniversalClient
 	topology transport.Topology
@@ -22,7 +21,7 @@ type Inspector struct {
 	scripts  *script.Set
 }
 
-// A Status is what is stored for a key.
+// A Status is the stored state of a key.
 type Status struct {
 	Key, Mode string
 	Holders   []core.Holder
@@ -30,25 +29,25 @@ type Status struct {
 	Kept      []KeptPlace
 }
 
-// A KeptPlace is one of a caller who is away.
+// A KeptPlace is the queue position of a caller that has left and may return.
 type KeptPlace struct {
 	Name  string
 	Since time.Time
 	TTL   time.Duration
 }
 
-// A Waiter is a ticket, or the calls that wait behind the holder in its own process: these have none.
+// A Waiter is a ticket, or the calls that wait in the holder's own process, which have no ticket.
 type Waiter struct {
 	Ticket, Process, Mode, Label string
 	Calls                        int // of its process
-	Weight                       int // of a permit that is wanted; 0: it is a lock
+	Weight                       int // of the wanted permit; 0: it waits for a lock
 	Since                        time.Time
-	Seen                         time.Time // when its process has last shown that it waits
+	Seen                         time.Time // time of the last sign that its process still waits
 
 	place string // the name of its kept place
 }
 
-// New returns an Inspector of the locks with a prefix. With a quarantine it leaves it to the clients to grant what it frees.
+// New returns an Inspector of the locks with a prefix. With a quarantine, the locks that it releases are granted by clients, not by it.
 func New(rdb redis.UniversalClient, prefix string, quarantine time.Duration) (*Inspector, error) {
 	topology, err := transport.TopologyOf(rdb, prefix)
 	if err != nil {
@@ -56,12 +55,12 @@ func New(rdb redis.UniversalClient, prefix string, quarantine time.Duration) (*I
 	}
 	i := &Inspector{rdb: rdb, topology: topology, layout: script.NewLayout(prefix, topology.Cluster)}
 	params := script.DefaultParams(topology.Single)
-	params.Quarantine = script.NewQuarantine(rdb, i.layout, quarantine) // it examines no server, and trusts none
+	params.Quarantine = script.NewQuarantine(rdb, i.layout, quarantine) // it verifies no server, so it trusts none
 	i.scripts = script.NewSet(params)
 	return i, nil
 }
 
-// Get reads the status of a key, with those of its kept places that are named.
+// Get reads the status of a key, with the kept places of these names.
 func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (*Status, error) {
 	s := i.newSender()
 	defer s.Stop()
@@ -70,19 +69,19 @@ func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (*Statu
 	return w.status, w.failure()
 }
 
-// newSender returns what sends scripts for one call.
+// newSender returns a Sender for the scripts of one call.
 func (i *Inspector) newSender() *transport.Sender {
 	return transport.NewSender(i.rdb, i.topology, time.Second, transport.Replicas{})
 }
 
-// ForceUnlock takes a lock away from the holder that was seen.
+// ForceUnlock ends the hold h, and no other.
 func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) error {
 	keys := i.layout.KeySet(key)
 	answer := make(chan *transport.Reply, 1)
 	s := i.newSender()
 	defer s.Stop()
 	f := script.Force{Keys: &keys, Token: h.Token, Owner: h.Owner}
-	f.Permit = i.rdb.HGet(ctx, keys.Holder(), "mode").Val() == core.Permit.String() // else the script says what there is
+	f.Permit = i.rdb.HGet(ctx, keys.Holder(), "mode").Val() == core.Permit.String() // if HGET fails, the script reports why
 	s.Start(f.Call(ctx, i.scripts, func(a *transport.Reply) { answer <- a }))
 	select {
 	case a := <-answer:

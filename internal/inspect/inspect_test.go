@@ -22,7 +22,7 @@ func newInspector(d *scripttest.Driver) *inspect.Inspector {
 	return i
 }
 
-// all is what an Inspector says of all locks.
+// all returns the statuses of all locks.
 func all(d *scripttest.Driver) (found []*inspect.Status) {
 	d.Helper()
 	for s, err := range newInspector(d).All(d.Context(), inspect.Scan{Share: 1}) {
@@ -34,7 +34,7 @@ func all(d *scripttest.Driver) (found []*inspect.Status) {
 	return found
 }
 
-// status is what an Inspector says of the lock.
+// status returns the status of the lock.
 func status(d *scripttest.Driver) *inspect.Status {
 	d.Helper()
 	s, err := newInspector(d).Get(d.Context(), d.Key)
@@ -104,7 +104,7 @@ func TestAnInspectorTakesTheLockFromAReader(t *testing.T) {
 	})
 }
 
-func TestAnInspectorIsNotFooledByStrangers(t *testing.T) {
+func TestForeignHashesAreReportedAsWrongType(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		for _, fields := range [][]any{
 			{"mode", "read"}, {"mode", "read", "token", "x", "next", "5", "reader:a", "9 9 i o t"},
@@ -120,7 +120,7 @@ func TestAnInspectorIsNotFooledByStrangers(t *testing.T) {
 	})
 }
 
-func TestAnInspectorSaysThatAKeyOnlyStaysTaken(t *testing.T) {
+func TestAnInspectorShowsThatAKeyOnlyStaysTaken(t *testing.T) {
 	for _, mode := range []core.Mode{core.Exclusive, core.Read} {
 		scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 			token := d.Acquire(scripttest.Acquire{ID: "a", Mode: mode}).Grant.Token
@@ -140,7 +140,7 @@ func TestAnInspectorSaysThatAKeyOnlyStaysTaken(t *testing.T) {
 	}
 }
 
-func TestAnInspectorSaysWhichPrefixesThereAre(t *testing.T) {
+func TestAnInspectorListsThePrefixesInUse(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Lock("a")
 		for _, key := range []string{"shop:fence", "a:b:{x1}:fence", "a:b:{x2}:fence", ":fence", "{k}:fence", "fence", "other:fenced"} {
@@ -155,7 +155,7 @@ func TestAnInspectorSaysWhichPrefixesThereAre(t *testing.T) {
 	})
 }
 
-// kept are the names of the places that an Inspector says are kept for callers who are away.
+// kept returns the names of the kept places that an Inspector finds.
 func kept(d *scripttest.Driver) (names []string) {
 	d.Helper()
 	i := newInspector(d)
@@ -176,7 +176,7 @@ func kept(d *scripttest.Driver) (names []string) {
 	return names
 }
 
-func TestAnInspectorSeesWhosePlaceIsKept(t *testing.T) {
+func TestAnInspectorListsKeptPlaces(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		want := func(when string, names ...string) {
 			d.Helper()
@@ -208,7 +208,7 @@ func TestAnInspectorSeesWhosePlaceIsKept(t *testing.T) {
 	})
 }
 
-func TestAnInspectorIsNotFooledByStrangersAtKeptPlaces(t *testing.T) {
+func TestForeignKeysAreNotListedAsKeptPlaces(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Lock("a")
 		for name, value := range map[string]string{"word": "x", "sign": "-5", "huge": "99999999999999999999", "none": ""} {
@@ -225,13 +225,13 @@ func TestAnInspectorIsNotFooledByStrangersAtKeptPlaces(t *testing.T) {
 	})
 }
 
-// The first call that waits in the holder's process has waited for long, or not.
-func TestAnInspectorSeesSinceWhenCallsWaitBehindTheirProcess(t *testing.T) {
+// A holder's process reports the start of the first wait only if it has lasted for some time.
+func TestAnInspectorShowsTheLongestWaitInTheHoldersProcess(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Lock("a")
 		for number, waited := range []time.Duration{0, time.Hour, 0} {
 			tell := &script.Tell{Keys: d.Keys, ID: scripttest.ID("a"), Calls: 3, Waited: waited, Number: number + 1}
-			for range 2 { // the first answer was lost
+			for range 2 { // as after a lost answer
 				if told, err := script.TellAnswer(d.Send(tell)); err != nil || told != script.Done {
 					d.Fatal(told, err)
 				}

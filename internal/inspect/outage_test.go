@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// A scan pauses after an answer for three times as long. An error is none.
+// A scan pauses after each answer for three times its duration. It does not pause after an error.
 func TestAScanReportsAnErrorImmediately(t *testing.T) {
 	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		dials := func(context.Context, string, string) (net.Conn, error) {

@@ -13,18 +13,18 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// pageSize is how many of the server's keys one SCAN looks at: it holds up others for some 0.3 ms.
+// pageSize is the number of the server's keys that one SCAN examines. It delays other commands by some 0.3 ms.
 const pageSize = 250
 
-// pages are what SCAN returns, of all masters.
+// pages runs SCAN over all masters.
 type pages struct {
 	pace  *pace
 	nodes []redis.Cmdable
 	size  int
 
-	scans  int    // how often all masters are to be scanned
-	done   int    // how many scans of a master are over
-	cursor uint64 // of the one under way
+	scans  int    // number of scans over all masters
+	done   int    // number of finished scans of a master
+	cursor uint64 // of the current scan
 }
 
 // each calls f with the Redis keys of each page, until it returns an error.
@@ -50,8 +50,8 @@ func (p *pages) each(ctx context.Context, pattern string, f func(redisKeys []str
 	return nil
 }
 
-// part estimates how much of all scans is done. The cursor of one server counts the hash table up from its highest bit; nodes of a
-// Cluster have others.
+// part estimates how much of all scans is done. The cursor of a single server counts through the hash table from its highest bit. Nodes
+// of a Cluster use another cursor, so there only finished scans count.
 func (p *pages) part() float64 {
 	done := float64(p.done)
 	if len(p.nodes) == 1 {
@@ -60,7 +60,7 @@ func (p *pages) part() float64 {
 	return done / float64(p.scans*len(p.nodes))
 }
 
-// keptPlaces scans for the names of places that are kept, by key.
+// keptPlaces scans for the names of kept places, by key.
 func (i *Inspector) keptPlaces(ctx context.Context, p *pages, pattern string, told func()) (map[string][]string, error) {
 	kept := make(map[string][]string)
 	err := p.each(ctx, pattern, func(redisKeys []string) error {
@@ -74,12 +74,12 @@ func (i *Inspector) keptPlaces(ctx context.Context, p *pages, pattern string, to
 	})
 	for key, names := range kept {
 		slices.Sort(names)
-		kept[key] = slices.Compact(names) // SCAN may give one twice
+		kept[key] = slices.Compact(names) // SCAN may return a key twice
 	}
 	return kept, err
 }
 
-// KeptFor scans for the names of the places that are kept for a key.
+// KeptFor scans for the names of the kept places of a key.
 func (i *Inspector) KeptFor(ctx context.Context, key string, how Scan) ([]string, error) {
 	kept, err := i.keptLike(ctx, i.layout.KeptPattern(key), how)
 	return kept[key], err
@@ -108,10 +108,10 @@ func (i *Inspector) masters(ctx context.Context) ([]redis.Cmdable, error) {
 	case !i.topology.Cluster:
 		return []redis.Cmdable{i.rdb}, nil
 	case cluster == nil:
-		return nil, fmt.Errorf("a redis client of type %T does not show the masters of its Cluster; use the client that it wraps: %w",
+		return nil, fmt.Errorf("a Redis client of type %T does not show the masters of its Cluster; use the client that it wraps: %w",
 			i.rdb, errors.ErrUnsupported)
 	}
-	found := make(chan redis.Cmdable, 1000) // the most nodes a Cluster has
+	found := make(chan redis.Cmdable, 1000) // the maximum number of nodes of a Cluster
 	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
 		found <- node
 		return nil

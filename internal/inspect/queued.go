@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// queuedPage is how many of the server's keys one SCAN for queues looks at: few of them match.
+// queuedPage is the number of the server's keys that one SCAN for queues examines. It is larger than pageSize, because few keys match.
 const queuedPage = 1000
 
 // Queued yields the status of each key that has a queue, and of the keys in also. It scans as All does, but reads the statuses of
@@ -18,7 +18,7 @@ func (i *Inspector) Queued(ctx context.Context, also []string, how Scan) iter.Se
 	return i.reading(ctx, how, func(s *scan) error { return s.runQueued(also) })
 }
 
-// Read yields the status of each of keys, without kept places; nothing of those that are free.
+// Read yields the status of each of keys, without kept places. It omits free keys.
 func (i *Inspector) Read(ctx context.Context, keys []string, how Scan) iter.Seq2[*Status, error] {
 	return i.reading(ctx, how, func(s *scan) error {
 		err := s.read(s.want(keys))
@@ -27,7 +27,7 @@ func (i *Inspector) Read(ctx context.Context, keys []string, how Scan) iter.Seq2
 	})
 }
 
-// reading yields what run reads.
+// reading yields the statuses that run reads.
 func (i *Inspector) reading(ctx context.Context, how Scan, run func(*scan) error) iter.Seq2[*Status, error] {
 	return func(yield func(*Status, error) bool) {
 		s := &scan{
@@ -41,7 +41,7 @@ func (i *Inspector) reading(ctx context.Context, how Scan, run func(*scan) error
 	}
 }
 
-// want prepares to read the keys that were not read yet.
+// want returns the keys to read, without those that were read before.
 func (s *scan) want(keys []string) (found []*wanted) {
 	for _, key := range keys {
 		if s.seen.add(key) {

@@ -16,17 +16,17 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A wanted status is one that is to be read of a key, with kept places of these names.
+// A wanted is a key whose status is read, with the kept places of these names.
 type wanted struct {
 	key     string
 	kept    []string
-	byQueue bool // a scan came upon the key's queue
+	byQueue bool // a scan found the key's queue
 
 	status *Status
-	err    error // as the server or the reader of its answer said it
+	err    error // of the server, or of parsing its answer
 }
 
-// While a Cluster moves a slot, a status is asked for again, so often and with such pauses.
+// While a Cluster moves a slot, reading a status is retried.
 const (
 	movingTries = 20
 	movingPause = 100 * time.Millisecond
@@ -46,7 +46,7 @@ func (i *Inspector) readAll(ctx context.Context, s *transport.Sender, all []*wan
 	}
 }
 
-// readOnce reads statuses in a pipeline. One alone goes out without: for that the client follows a slot that moves.
+// readOnce reads statuses in a pipeline. A single status is a plain command, because for commands the client follows a slot that moves.
 func (i *Inspector) readOnce(ctx context.Context, s *transport.Sender, all []*wanted) {
 	done := make(chan struct{}, len(all))
 	calls := make([]*transport.Call, len(all))
@@ -70,7 +70,7 @@ func (i *Inspector) readOnce(ctx context.Context, s *transport.Sender, all []*wa
 	s.RunBatch(ctx, calls)
 }
 
-// failure is the error of w as callers see it.
+// failure is the error of w in the form for callers.
 func (w *wanted) failure() error {
 	if errors.Is(w.err, core.ErrWrongType) {
 		return w.err
@@ -78,10 +78,10 @@ func (w *wanted) failure() error {
 	return transport.Failure(w.err)
 }
 
-// statusOf says what is stored.
+// statusOf converts the stored data of a key.
 func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err error) {
 	s = &Status{Key: w.key}
-	present := make(map[string]bool) // whose callers hold the lock or wait for it
+	present := make(map[string]bool) // places whose callers hold the lock or wait for it
 	switch h := stored.Holder; {
 	case len(h) == 0:
 	case h["mode"] == core.Read.String():
@@ -111,7 +111,7 @@ func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err e
 		}
 		place, err := strconv.ParseInt(stored.Kept[j].At, 10, 64)
 		if err != nil || place <= 0 || present[name] {
-			continue // 0: it is over
+			continue // 0: the place has ended
 		}
 		s.Kept = append(s.Kept, KeptPlace{Name: name, Since: time.UnixMicro(place), TTL: stored.Kept[j].TTL})
 	}
@@ -119,8 +119,8 @@ func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err e
 	return s, nil
 }
 
-// readPermits reads what permits.lua wrote, of permits whose time is not over; the earliest is the first. It returns the names of
-// kept places that they came from.
+// readPermits reads the data of permits.lua, without expired permits, the earliest first. It returns the names of the kept places from
+// which the permits came.
 func (i *Inspector) readPermits(s *Status, h map[string]string, now time.Time) (places []string) {
 	for name, value := range h {
 		p, ok := script.ParsePermit(value)
@@ -139,7 +139,7 @@ func (i *Inspector) readPermits(s *Status, h map[string]string, now time.Time) (
 	return places
 }
 
-// readReaders reads what readers.lua wrote, of those whose time is not over; the earliest is the first.
+// readReaders reads the data of readers.lua, without expired readers, the earliest first.
 func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) error {
 	token, err := strconv.ParseInt(h["token"], 10, 64)
 	for name, value := range h {
@@ -164,7 +164,7 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: the hash lacks what a lock has", core.ErrWrongType)
+		return fmt.Errorf("%w: the hash lacks fields of a lock", core.ErrWrongType)
 	}
 	if len(s.Holders) > 0 {
 		s.Mode = core.Read.String()
@@ -173,7 +173,7 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 	return nil
 }
 
-// sortHolders sorts holders by when they began.
+// sortHolders sorts holders by their start.
 func sortHolders(all []core.Holder) {
 	slices.SortFunc(all, func(a, b core.Holder) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Owner, b.Owner))
@@ -184,7 +184,7 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	token, tokenErr := strconv.ParseInt(h["token"], 10, 64)
 	since, sinceErr := strconv.ParseInt(cmp.Or(h["since"], h["token"]), 10, 64)
 	if err := errors.Join(tokenErr, sinceErr); err != nil || h["id"] == "" || h["inbox"] == "" {
-		return fmt.Errorf("%w: the hash lacks what a lock has", core.ErrWrongType)
+		return fmt.Errorf("%w: the hash lacks fields of a lock", core.ErrWrongType)
 	}
 	s.Mode = cmp.Or(h["mode"], core.Exclusive.String())
 	s.Holders = []core.Holder{{
@@ -195,7 +195,7 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	s.Holders[0].Lingers = h["id"] == "-"
 	if calls := countOf(h["waiters"]); calls > 0 {
 		w := Waiter{Process: s.Holders[0].Process, Mode: s.Mode, Calls: calls}
-		if fields := strings.Fields(h["waiters"]); len(fields) == 3 { // the first of them waits for long
+		if fields := strings.Fields(h["waiters"]); len(fields) == 3 { // the start of the first wait is known
 			if ms, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
 				w.Since = time.UnixMilli(ms)
 			}
@@ -205,15 +205,15 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	return nil
 }
 
-// countOf reads the count that a field begins with; 0 if it has none.
+// countOf reads the count at the beginning of a field; 0 if there is none.
 func countOf(field string) int {
 	count, _, _ := strings.Cut(field, " ")
 	n, _ := strconv.Atoi(count)
 	return max(n, 0)
 }
 
-// readTicket reads what acquire.lua and poll.lua wrote of a ticket, and when its process was seen last: in a beat, whose sign says whether it
-// was subscribed, or when it queued the ticket.
+// readTicket reads the data of acquire.lua and poll.lua for a ticket, and the last sign of its process. That is its last beat, whose sign
+// says whether it was subscribed, or the time when it queued the ticket.
 func (i *Inspector) readTicket(text string, stored *script.Stored) Waiter {
 	w := Waiter{Calls: 1}
 	if fields := strings.Fields(text); len(fields) >= 6 {

@@ -16,31 +16,31 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// batchSize is how many statuses are asked for at once: a server answers them all before it serves others.
+// batchSize is the number of statuses in a batch. A server answers a whole batch before it serves other clients.
 const batchSize = 32
 
-// A Scan says how All scans.
+// A Scan configures All.
 type Scan struct {
-	Share    float64        // of the time that a server works for the scan, at most: more than 0, up to 1
-	Progress func(Progress) // called after each page; nil: nobody wants to know
+	Share    float64        // maximum part of the time that a server works for the scan: more than 0, at most 1
+	Progress func(Progress) // called after each page; may be nil
 
-	pageSize, maxSeen int // tests have less
+	pageSize, maxSeen int // for tests; 0: the defaults
 }
 
-// tell reports how far the scan has come.
+// tell reports the progress of the scan.
 func (s *Scan) tell(p Progress) {
 	if s.Progress != nil {
 		s.Progress(p)
 	}
 }
 
-// A Progress is how far a scan has come.
+// A Progress is the progress of a scan.
 type Progress struct {
-	Locks int     // how many were read
-	Part  float64 // of the servers' keys that were looked at, up to 1: an estimate
+	Locks int     // number of locks read
+	Part  float64 // estimated part of the servers' keys that were examined, up to 1
 }
 
-// A scan is a run of All.
+// A scan is one run of All.
 type scan struct {
 	*Inspector
 	ctx    context.Context
@@ -50,22 +50,22 @@ type scan struct {
 	told   func(Progress)
 	yield  func(*Status, error) bool
 
-	kept  map[string][]string // names of kept places by key, of those that were not yielded yet
+	kept  map[string][]string // names of kept places by key; only keys that were not yielded yet
 	seen  *seen
 	locks int
 }
 
-// All yields the status of each key that is held or waited for, or that a place is kept for. A key that cannot be read comes
-// with its error; an error without a status is the end. All remembers a page of keys, a batch of statuses, the names of all kept
-// places, and what seen does.
+// All yields the status of each key that has a holder, a waiter or a kept place. It yields an unreadable key with its error. An error
+// without a status ends the scan. All keeps in memory: a page of keys, a batch of statuses, the names of all kept places, and the hashes
+// of seen.
 func (i *Inspector) All(ctx context.Context, how Scan) iter.Seq2[*Status, error] {
 	return i.reading(ctx, how, func(s *scan) error { return s.run(cmp.Or(how.pageSize, pageSize)) })
 }
 
-// errEnough means that nobody wants to know more.
+// errEnough means that the caller has stopped the iteration.
 var errEnough = errors.New("enough")
 
-// run looks for kept places first, so that the status of a key can have them.
+// run reads kept places first, because the status of a key contains them.
 func (s *scan) run(pageSize int) error {
 	nodes, err := s.masters(s.ctx)
 	if err != nil {
@@ -78,15 +78,15 @@ func (s *scan) run(pageSize int) error {
 	if err := s.pages.each(s.ctx, s.layout.Pattern(), s.readPage); err != nil {
 		return err
 	}
-	var left []*wanted // nobody holds them or waits for them
+	var left []*wanted // keys with kept places only
 	for key, names := range s.kept {
 		left = append(left, &wanted{key: key, kept: names})
 	}
 	return s.read(left)
 }
 
-// readPage reads the keys that a page of Redis keys is about. One that is held and has a queue comes up twice: its holder's key
-// speaks for it, and its queue only if nobody holds it.
+// readPage reads the keys of a page of Redis keys. A key with a holder and a queue has two Redis keys: it is read for its holder, and
+// for its queue only if it has no holder.
 func (s *scan) readPage(redisKeys []string) error {
 	var found []*wanted
 	for _, redisKey := range redisKeys {
@@ -122,7 +122,7 @@ func (s *scan) read(found []*wanted) error {
 	return nil
 }
 
-// outage returns an error that is not of one key alone.
+// outage returns an error that concerns more than one key.
 func outage(batch []*wanted) error {
 	for _, w := range batch {
 		if w.err != nil && !errors.Is(w.failure(), core.ErrWrongType) && !transport.IsMoving(w.err) {
@@ -132,7 +132,7 @@ func outage(batch []*wanted) error {
 	return nil
 }
 
-// show yields what was read of a key. An error that is not of this key alone is the end.
+// show yields the status of a key. It returns an error that concerns more than this key, which ends the scan.
 func (s *scan) show(w *wanted) error {
 	switch {
 	case errors.Is(w.failure(), core.ErrWrongType), transport.IsMoving(w.err):
@@ -140,9 +140,9 @@ func (s *scan) show(w *wanted) error {
 	case w.err != nil:
 		return w.err
 	case w.status.Mode == "" && len(w.status.Waiters) == 0 && len(w.status.Kept) == 0:
-		return nil // gone meanwhile
+		return nil // free by now
 	case w.byQueue && w.status.Mode != "":
-		return nil // it comes by its holder
+		return nil // read for its holder
 	}
 	if w.byQueue && !s.seen.add(w.key) {
 		return nil
@@ -155,16 +155,16 @@ func (s *scan) show(w *wanted) error {
 	return nil
 }
 
-// A pace keeps work for servers within a share of the time: after what took a while come pauses.
+// A pace limits the work of servers to a share of the time, by a pause after each piece of work.
 type pace struct {
 	share float64
-	owed  time.Duration // how long it has still to pause
+	owed  time.Duration // pauses that are still due
 }
 
-// shortestPause is below which pauses add up: timers are no more exact than that.
+// shortestPause is the shortest pause. Shorter ones are added up, because timers are not more precise.
 const shortestPause = time.Millisecond
 
-// work runs f, which asks a server, and pauses. It returns f's error immediately, and the end of ctx.
+// work runs f, which queries a server, and then pauses. It returns an error of f immediately, and the error of ctx after the pause.
 func (p *pace) work(ctx context.Context, f func() error) error {
 	started := time.Now()
 	if err := f(); err != nil {
@@ -180,7 +180,7 @@ func (p *pace) work(ctx context.Context, f func() error) error {
 	return ctx.Err()
 }
 
-// Prefixes scans for the prefixes that locks were taken with, in alphabetic order: each has a fencing counter.
+// Prefixes scans for the prefixes that locks have used, in alphabetic order. It finds them by their fencing counters.
 func (i *Inspector) Prefixes(ctx context.Context, how Scan) ([]string, error) {
 	nodes, err := i.masters(ctx)
 	if err != nil {
@@ -203,22 +203,22 @@ func (i *Inspector) Prefixes(ctx context.Context, how Scan) ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// A seen remembers the last keys, by a hash of each. Two of 100,000 keys are taken for one in one of 10^9 scans.
+// A seen stores hashes of the last keys. Among 100,000 keys, two collide in one of 10^9 scans.
 type seen struct {
-	limit      int // of young and of old
+	limit      int // for each of young and old
 	seed       maphash.Seed
 	young, old map[uint64]struct{}
 }
 
-// maxSeen is how many keys are remembered at least, and half of how many at most: some 10 MB then. SCAN repeats itself when a
-// hash table shrinks, and then soon.
+// maxSeen is the minimum number of stored keys; the maximum is twice as many, which take some 10 MB. SCAN repeats keys when a hash table
+// shrinks, and then soon after.
 const maxSeen = 1 << 18
 
 func newSeen(limit int) *seen {
 	return &seen{limit: limit, seed: maphash.MakeSeed(), young: make(map[uint64]struct{})}
 }
 
-// has reports whether a key is remembered.
+// has reports whether a key is stored.
 func (s *seen) has(key string) bool {
 	h := maphash.String(s.seed, key)
 	_, young := s.young[h]
@@ -226,7 +226,7 @@ func (s *seen) has(key string) bool {
 	return young || old
 }
 
-// add remembers a key, and reports whether it is new.
+// add stores a key and reports whether it is new.
 func (s *seen) add(key string) bool {
 	if s.has(key) {
 		return false

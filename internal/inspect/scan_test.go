@@ -24,7 +24,7 @@ import (
 
 const prefix = "lockmw"
 
-// put stores what a lock has whose key is held, with so many tickets in its queue.
+// put stores a held lock with this many tickets in its queue.
 func put(t *testing.T, rdb redis.UniversalClient, cluster bool, key string, tickets int) {
 	t.Helper()
 	l := script.NewLayout(prefix, cluster)
@@ -42,10 +42,10 @@ func put(t *testing.T, rdb redis.UniversalClient, cluster bool, key string, tick
 	}
 }
 
-// inPages is a Scan of several pages of what onManyLocks stores: an embedded server has one page only.
+// inPages is a Scan that reads the locks of onManyLocks in several pages. The embedded server returns one page only.
 var inPages = Scan{Share: 1, pageSize: 20}
 
-// onManyLocks runs test on servers that have several batches of locks. Every third has a queue.
+// onManyLocks runs test on servers with several batches of locks. Every third lock has a queue.
 func onManyLocks(t *testing.T, test func(i *Inspector, keys map[string]int)) {
 	t.Helper()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -64,7 +64,7 @@ func onManyLocks(t *testing.T, test func(i *Inspector, keys map[string]int)) {
 	})
 }
 
-// wantOnce checks that each key has come once.
+// wantOnce checks that each key was yielded once.
 func wantOnce(t *testing.T, found, keys map[string]int) {
 	t.Helper()
 	for key := range keys {
@@ -77,7 +77,7 @@ func wantOnce(t *testing.T, found, keys map[string]int) {
 	}
 }
 
-func TestAScanYieldsEveryLockAndSaysHowFarItIs(t *testing.T) {
+func TestAScanYieldsEveryLockAndReportsProgress(t *testing.T) {
 	onManyLocks(t, func(i *Inspector, keys map[string]int) {
 		found := make(map[string]int)
 		var told []Progress
@@ -94,17 +94,17 @@ func TestAScanYieldsEveryLockAndSaysHowFarItIs(t *testing.T) {
 		}
 		wantOnce(t, found, keys)
 		if last := told[len(told)-1]; last != (Progress{Locks: len(keys), Part: 1}) {
-			t.Errorf("at the end it is told %+v", last)
+			t.Errorf("the last progress is %+v", last)
 		}
 		if len(told) < 2 || told[0].Locks != 0 || !slices.IsSortedFunc(told, func(a, b Progress) int {
 			return cmp.Or(cmp.Compare(a.Locks, b.Locks), cmp.Compare(a.Part, b.Part))
 		}) {
-			t.Errorf("on the way it is told %+v", told)
+			t.Errorf("the progress is %+v", told)
 		}
 	})
 }
 
-// repeating is a server whose SCAN returns everything twice, as it may.
+// repeating makes SCAN return every key twice, which Redis allows.
 type repeating struct{ counted }
 
 func (r repeating) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -118,7 +118,7 @@ func (r repeating) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func TestWhatComesTwiceIsYieldedOnce(t *testing.T) {
+func TestRepeatedKeysAreYieldedOnce(t *testing.T) {
 	onManyLocks(t, func(i *Inspector, keys map[string]int) {
 		for key := range keys {
 			n := i.layout.KeySet(key)
@@ -141,7 +141,7 @@ func TestWhatComesTwiceIsYieldedOnce(t *testing.T) {
 	})
 }
 
-// counted counts what is sent: commands on their own, and pipelines.
+// counted counts requests: single commands and pipelines.
 type counted struct{ sent *atomic.Int64 }
 
 func (counted) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -174,11 +174,11 @@ func TestAScanEndsWhereTheCallerStops(t *testing.T) {
 				}
 			}
 		}
-		take(1) // now the server knows the script
+		take(1) // loads the script
 		sent.Store(0)
 		take(10)
 		if got := sent.Load(); got != 3 {
-			t.Errorf("for 10 of %d keys, %d times something was sent, want 3: two pages and a batch", len(keys), got)
+			t.Errorf("10 of %d keys took %d requests, want 3: two pages and a batch", len(keys), got)
 		}
 	})
 }
@@ -190,14 +190,14 @@ func TestAScanEndsWithItsContext(t *testing.T) {
 		found, ended := 0, false
 		for s, err := range i.All(ctx, inPages) {
 			if s == nil && !errors.Is(err, context.Canceled) {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("the scan ends with %v", err)
 			}
 			ended = ended || s == nil
 			found++
 			cancel()
 		}
 		if !ended || found > batchSize+1 {
-			t.Errorf("%d locks come after the end of the context; it says so: %t", found, ended)
+			t.Errorf("%d locks come after the end of the context; the scan reports it: %t", found, ended)
 		}
 	})
 }
@@ -223,12 +223,12 @@ func TestAKeyThatCannotBeReadDoesNotEndAScan(t *testing.T) {
 		}
 		wantOnce(t, found, keys)
 		if wrong != 1 {
-			t.Errorf("the key of somebody else comes %d times with its error", wrong)
+			t.Errorf("the foreign key comes %d times with its error", wrong)
 		}
 	})
 }
 
-func TestAScanSaysThatTheServerIsGone(t *testing.T) {
+func TestAScanReportsAnUnreachableServer(t *testing.T) {
 	s := redistest.Mini(t)
 	rdb := s.NewClient(t, func(o *redis.Options) { o.MaxRetries = -1 })
 	for j := range 2 * batchSize {
@@ -250,11 +250,11 @@ func TestAScanSaysThatTheServerIsGone(t *testing.T) {
 		}
 	}
 	if !errors.Is(last, core.ErrUnavailable) || keys != batchSize {
-		t.Errorf("after %d keys it ends with %v", keys, last)
+		t.Errorf("after %d keys the scan ends with %v", keys, last)
 	}
 }
 
-// gone is a server that cannot be reached.
+// gone is an unreachable server.
 type gone struct{ redis.Hook }
 
 func (gone) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -272,7 +272,7 @@ func (gone) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipeline
 	}
 }
 
-// slow is a server whose answers take a while.
+// slow is a server with slow answers.
 type slow struct {
 	counted
 	answer time.Duration
@@ -292,7 +292,7 @@ func (s slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-func TestAScanHasItsShareOfTheTime(t *testing.T) {
+func TestAScanKeepsToItsShareOfTheTime(t *testing.T) {
 	for _, share := range []float64{1, 0.5, 0.01} {
 		synctest.Test(t, func(t *testing.T) {
 			rdb := redistest.Piped(t).NewClient(t)
@@ -347,13 +347,13 @@ func TestAScanOfACluster(t *testing.T) {
 			t.Errorf("%s is %+v", s.Key, s)
 		}
 		if len(found) == batchSize {
-			c.Move(s.Key) // to a node that is scanned later, or was before: it does not come again
+			c.Move(s.Key) // to a node that is scanned later, or was scanned before: the key must not come again
 		}
 	}
 	wantOnce(t, found, keys)
 }
 
-// moving says when the Cluster has answered that a slot moves.
+// moving detects an answer of the Cluster that a slot moves.
 type moving struct {
 	counted
 	seen func()
@@ -385,11 +385,11 @@ func TestAStatusIsReadWhenItsSlotHasMoved(t *testing.T) {
 	rdb.AddHook(moving{counted{new(atomic.Int64)}, func() { move.Do(func() { c.FinishMove(key) }) }})
 	s, err := i.Get(t.Context(), key)
 	if err != nil || len(s.Holders) != 1 || len(s.Waiters) != 2 {
-		t.Errorf("it is %+v, %v", s, err)
+		t.Errorf("the status is %+v, %v", s, err)
 	}
 	moved := true
 	move.Do(func() { moved = false })
 	if !moved {
-		t.Error("it was read without a slot that moves")
+		t.Error("no answer said that the slot moves")
 	}
 }

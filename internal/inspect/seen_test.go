@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestKeysAreRememberedInBoundedMemory(t *testing.T) {
+func TestSeenStoresKeysInBoundedMemory(t *testing.T) {
 	const limit = 100
 	s := newSeen(limit)
 	for i := range 10 * limit {
@@ -13,19 +13,19 @@ func TestKeysAreRememberedInBoundedMemory(t *testing.T) {
 			t.Fatalf("key %d was seen before", i)
 		}
 		if last := strconv.Itoa(max(i-limit+1, 0)); s.add(last) {
-			t.Fatalf("at key %d, key %s is forgotten", i, last)
+			t.Fatalf("after key %d, key %s is missing", i, last)
 		}
 		if n := len(s.young) + len(s.old); n > 2*limit {
-			t.Fatalf("%d keys are remembered", n)
+			t.Fatalf("%d keys are stored", n)
 		}
 		if i >= 2*limit && s.has("0") {
-			t.Fatalf("at key %d, the first one is not forgotten", i)
+			t.Fatalf("after key %d, the first key is still stored", i)
 		}
 	}
 }
 
-// When not all keys can be remembered, one that is held and waited for still comes once.
-func TestAKeyComesOnceAmongMoreThanAreRemembered(t *testing.T) {
+// A key with a holder and a queue comes once even if not all keys can be stored.
+func TestAKeyComesOnceAmongMoreThanSeenStores(t *testing.T) {
 	onManyLocks(t, func(i *Inspector, keys map[string]int) {
 		found := make(map[string]int)
 		for s, err := range i.All(t.Context(), Scan{Share: 1, pageSize: 20, maxSeen: 3}) {

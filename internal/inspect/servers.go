@@ -12,20 +12,20 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Server is what a server says of itself.
+// A Server describes a server, from its INFO.
 type Server struct {
 	Addr, Software, Version, Mode, Role string
 	UsedMemory, MaxMemory               int64
 	EvictionPolicy                      string
 	Uptime                              time.Duration
 	Latency                             time.Duration // of a PING
-	InfoErr                             error         // why all but Addr and Latency is empty
+	InfoErr                             error         // the error of INFO; then only Addr and Latency are set
 }
 
-// Prefix returns that of the locks.
+// Prefix returns the key prefix of the locks.
 func (i *Inspector) Prefix() string { return strings.TrimSuffix(i.layout.InboxPrefix(), ":inbox:") }
 
-// Servers asks the masters what they are.
+// Servers returns a description of each master.
 func (i *Inspector) Servers(ctx context.Context) ([]Server, error) {
 	nodes, err := i.masters(ctx)
 	if err != nil {
@@ -40,12 +40,12 @@ func (i *Inspector) Servers(ctx context.Context) ([]Server, error) {
 	return servers, nil
 }
 
-// ask fails only if the server does not answer: INFO may be forbidden.
+// ask fails only if the server does not answer PING, because INFO may be denied.
 func (s *Server) ask(ctx context.Context, node redis.Cmdable) error {
 	if c, ok := node.(interface{ Options() *redis.Options }); ok && c.Options().Addr != "FailoverClient" {
 		s.Addr = c.Options().Addr
 	}
-	for range 2 { // the first PING may have to connect
+	for range 2 { // the first PING may include the time to connect
 		begun := time.Now()
 		if err := node.Ping(ctx).Err(); err != nil {
 			return err
@@ -54,10 +54,10 @@ func (s *Server) ask(ctx context.Context, node redis.Cmdable) error {
 	}
 	fields, err := transport.ReadInfo(ctx, node)
 	if s.InfoErr = err; err != nil {
-		return nil //nolint:nilerr // the server may refuse to say more
+		return nil //nolint:nilerr // INFO may be denied
 	}
 	number := func(name string) int64 {
-		n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 if the server does not say
+		n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 if the field is missing
 		return n
 	}
 	s.Software, s.Version = transport.Software(fields)

@@ -7,16 +7,15 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// A Pattern makes the keys of one kind of thing. A Part is a function that finds one part of the key.
+// A Pattern makes the keys of one kind. A Part is a function that finds one part of the key.
 type Pattern[Part any] struct {
 	kind  string
 	parts []Part
 }
 
-// NewPattern checks the arguments of a By when it is called, not when the first key is needed. It
-// panics if the kind is empty, or so long that no key fits, and if there is no part or a nil one. The
-// text of the panic begins with the name of the calling package; calls is what that package locks, in
-// the plural.
+// NewPattern checks the arguments of a By when By is called, not when the first key is needed. It panics if the kind is empty
+// or so long that no key fits, if there is no part, or if a part is nil. The text of the panic begins with the name of the
+// calling package; calls is the plural noun for the calls that the package locks.
 func NewPattern[Part any](pkg, calls, kind string, parts []Part) Pattern[Part] {
 	if kind == "" {
 		panic(fmt.Sprintf("%s: By: the kind is empty", pkg))
@@ -35,7 +34,7 @@ func NewPattern[Part any](pkg, calls, kind string, parts []Part) Pattern[Part] {
 	return Pattern[Part]{kind, slices.Clone(parts)}
 }
 
-// A PartError says which part of a key failed or is empty.
+// A PartError reports which part of a key failed or is empty.
 type PartError struct {
 	Kind   string // of the key
 	Number int    // of the part, from 1
@@ -48,7 +47,7 @@ func (e *PartError) Error() string {
 
 func (e *PartError) Unwrap() error { return e.Err }
 
-// Key makes one key; value calls a part and returns what it found. Its error is a *PartError.
+// Key makes one key. value calls a part and returns its result. The error is a *PartError.
 func (p Pattern[Part]) Key(value func(Part) (string, error)) (string, error) {
 	values := make([]string, len(p.parts))
 	for i, part := range p.parts {

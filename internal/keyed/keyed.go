@@ -1,5 +1,5 @@
-// Package keyed makes the keys of locks from the kind of thing and the parts that identify it, for
-// lockmw.Key and the By of each package.
+// Package keyed makes the keys of locks from a kind and the parts that identify one thing of this kind, for lockmw.Key and the
+// By of each package.
 package keyed
 
 import (
@@ -9,14 +9,14 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// MaxLen is the longest key in bytes.
+// MaxLen is the greatest length of a key in bytes.
 const MaxLen = 1024
 
-// ErrEmpty is the error of an empty key, and the reason for which a part is refused.
+// ErrEmpty is the error of an empty key, and the reason for refusing an empty part.
 var ErrEmpty = fmt.Errorf("%w: it is empty", core.ErrInvalidKey)
 
-// Join joins the kind and the parts with ':'. Each is escaped, so that different parts never make the
-// same key. An empty kind or part makes the whole key empty.
+// Join joins the kind and the parts with ':'. Each is escaped, so different parts never make the same key. If the kind or a
+// part is empty, the key is empty.
 func Join(kind string, parts ...string) string {
 	if kind == "" {
 		return ""
@@ -35,7 +35,7 @@ func Join(kind string, parts ...string) string {
 
 var escape = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// Check returns an error that wraps core.ErrInvalidKey unless key can be locked.
+// Check returns an error that wraps core.ErrInvalidKey if key is not a valid key.
 func Check(key string) error {
 	switch {
 	case key == "":
@@ -46,7 +46,7 @@ func Check(key string) error {
 	return nil
 }
 
-// Const returns the key of Join for a Const of the package pkg. It panics if no lock can have that key.
+// Const returns the key of Join for a Const of the package pkg. It panics if that is not a valid key.
 func Const(pkg, kind string, parts []string) string {
 	key := Join(kind, parts...)
 	if err := Check(key); err != nil {

@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// The names of locks whose kind is not shown.
+// Names for keys whose kind is not shown.
 const (
-	NoKind = "lock"  // the key has none
-	Other  = "other" // there are too many
+	NoKind = "lock"  // the key has no kind
+	Other  = "other" // there are too many kinds
 )
 
-// MaxKinds is how many kinds have names of their own.
+// MaxKinds is the number of kinds that are shown by their names.
 const MaxKinds = 100
 
-// Kind returns the kind of thing that a key is about: what stands before its first ':', NoKind if nothing does.
+// Kind returns the part of a key before its first ':', or NoKind if there is none.
 func Kind(key string) string {
 	kind, _, found := strings.Cut(key, ":")
 	if !found || kind == "" {
@@ -25,15 +25,16 @@ func Kind(key string) string {
 	return kind
 }
 
-// Kinds bounds how many kinds are shown, should they contain IDs. The zero Kinds has seen none. Safe for concurrent use.
+// Kinds limits how many kinds are shown, in case kinds contain IDs. The zero Kinds is ready to use. It is safe for concurrent
+// use.
 type Kinds struct {
 	known    atomic.Pointer[map[string]string] // read far more often than written, so a write replaces the map
 	mu       sync.Mutex                        // guards writing
 	overflow atomic.Bool
 }
 
-// Name returns Kind for a key of the first MaxKinds kinds, and Other for a key of another one. The first call that returns
-// Other reports true.
+// Name returns the kind of a key if it is among the first MaxKinds kinds, and otherwise Other. It also reports whether this is
+// the first call that returns Other.
 func (k *Kinds) Name(key string) (name string, first bool) {
 	kind := Kind(key)
 	if kind == NoKind {
@@ -41,7 +42,7 @@ func (k *Kinds) Name(key string) (name string, first bool) {
 	}
 	known := k.known.Load()
 	if known == nil || (*known)[kind] == "" && len(*known) < MaxKinds {
-		known = k.add(strings.Clone(kind)) // without the key in which it stands
+		known = k.add(strings.Clone(kind)) // a copy, so that it does not keep the key in memory
 	}
 	if name = (*known)[kind]; name == "" {
 		return Other, !k.overflow.Swap(true)

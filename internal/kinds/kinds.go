@@ -1,5 +1,5 @@
-// Package kinds makes what fairlock, rwlock, semaphore and redlock consist of: Lockers of one kind, with what all kinds share.
-// These packages show their users as much of it as the kind has. Package lockmw implements it.
+// Package kinds makes the Lockers of fairlock, rwlock, semaphore and redlock, with everything that all kinds share. Each of
+// these packages exposes the part that its kind has. Package lockmw implements them.
 package kinds
 
 import (
@@ -13,25 +13,25 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Locker takes locks of one kind: re-entry, holds and their contexts, options, observers, failing open.
+// A Locker takes locks of one kind. It has re-entry, holds with contexts, options, observers and failing open.
 type Locker interface {
 	lockmw.Locker
 	TryLock(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error)
-	// Downgrade makes a write hold of the Locker a read hold: see rwlock.Locker.
+	// Downgrade turns a write hold of the Locker into a read hold: see rwlock.Locker.
 	Downgrade(ctx context.Context, h *lockmw.Hold) error
 	Logger() *slog.Logger
-	// Locks returns the implementation, and Policy what calls with opts have, with the Locker's defaults.
+	// Locks returns the implementation. Policy returns the policy of calls with opts, with the Locker's defaults.
 	Locks() core.Locks
 	Policy(opts ...lockmw.Option) (lockmw.Policy, error)
-	// Backend returns where the locks are, if that is in Redis.
+	// Backend returns the location of the locks; false if they are not in Redis.
 	Backend() (core.Backend, bool)
-	// Over returns a Locker of this package over other locks. It has the defaults of this one, over which opts take precedence.
-	// An error wraps lockmw.ErrInvalidOption.
+	// Over returns a Locker of this package over other locks. It has the defaults of this one; opts take precedence over them. An
+	// error wraps lockmw.ErrInvalidOption.
 	Over(locks core.Locks, kind core.Kind, opts ...lockmw.Option) (lockmw.Locker, error)
 }
 
-// New returns a Locker of a kind over the locks of a *lockmw.Client or a *lockmw.Local. It panics if l is nil or was not made by
-// its constructor, and if an option is invalid.
+// New returns a Locker of a kind over the locks of a *lockmw.Client or a *lockmw.Local. It panics if l is nil or was not made
+// by its constructor, or if an option is invalid.
 func New(l lockmw.Locker, kind core.Kind, opts ...lockmw.Option) Locker {
 	if option.IsNil(l) {
 		panic(fmt.Errorf("%w: the %T is nil", lockmw.ErrInvalidOption, l))
@@ -47,7 +47,7 @@ func New(l lockmw.Locker, kind core.Kind, opts ...lockmw.Option) Locker {
 	return k.(Locker)
 }
 
-// Of returns what takes the locks of l, if that is a Locker of this module or embeds one.
+// Of returns the Locker that takes the locks of l; false if l is not a Locker of this module and embeds none.
 func Of(l lockmw.Locker) (Locker, bool) {
 	if k, ok := l.(Locker); ok {
 		return k, true
@@ -56,7 +56,7 @@ func Of(l lockmw.Locker) (Locker, bool) {
 	return k, ok
 }
 
-// PolicyOf returns the policy of a call of l with opts. It reports false if that is not known, or an option is invalid.
+// PolicyOf returns the policy of a call of l with opts; false if it is unknown, or an option is invalid.
 func PolicyOf(l lockmw.Locker, opts ...lockmw.Option) (p lockmw.Policy, known bool) {
 	k, ok := Of(l)
 	if !ok || inside.IsEmbedded(l) {

@@ -1,5 +1,5 @@
-// Package list is a doubly linked list whose elements carry their own links, so that adding and removing
-// allocate nothing and any element can be removed at once.
+// Package list is a doubly linked list whose elements contain their own links. Adding and removing allocate nothing, and any
+// element can be removed in constant time.
 //
 //	type waiter struct {
 //		list.Links[*waiter]
@@ -10,7 +10,7 @@ package list
 
 import "iter"
 
-// Links are embedded in the elements of a List. An element can be in one list at a time.
+// Links are embedded in the elements of a List. An element can be in at most one list at a time.
 type Links[E any] struct{ prev, next E }
 
 func (l *Links[E]) links() *Links[E] { return l }
@@ -21,7 +21,7 @@ type Element[E any] interface {
 	links() *Links[E]
 }
 
-// A List is ready to use as its zero value. It is not safe for concurrent use.
+// A List is a list of elements. Its zero value is empty and ready to use. It is not safe for concurrent use.
 type List[E Element[E]] struct{ first, last E }
 
 // IsEmpty reports whether there are no elements.
@@ -55,7 +55,7 @@ func (l *List[E]) Push(e E) {
 	l.last = e
 }
 
-// Remove takes an element out. It must be in the list.
+// Remove takes an element out of the list. It must be in the list.
 func (l *List[E]) Remove(e E) {
 	var none E
 	links := e.links()
@@ -72,7 +72,7 @@ func (l *List[E]) Remove(e E) {
 	links.prev, links.next = none, none
 }
 
-// All yields the elements in their order. The one that was just yielded may be removed meanwhile.
+// All yields the elements in their order. The element that was just yielded may be removed during the iteration.
 func (l *List[E]) All() iter.Seq[E] {
 	return func(yield func(E) bool) {
 		var none E

@@ -12,18 +12,18 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A Hold is what all implementations know of one caller's turn. They embed it.
+// A Hold is one caller's turn, with the state that all implementations have in common. They embed it.
 type Hold struct {
 	Req   *core.Request
 	Since clock.Instant
 
-	Over      bool  // it was released or lost
+	Over      bool  // released or lost
 	Lost      error // why it was lost; nil: it was not
-	Forgotten bool  // nobody can release it any more
-	Abandoned bool  // its caller gave up before it knew of the hold
+	Forgotten bool  // it can no longer be released
+	Abandoned bool  // its caller gave up before it received the hold
 
 	token int64
-	kept  *time.Time // the key stays taken until then, by the monotonic clock: that must not end early; nil: no longer than the hold
+	kept  *time.Time // the key stays taken until then, by the monotonic clock, because that time must not end early; nil: only as long as the hold lasts
 }
 
 // NewHold returns the hold of a call, with its token.
@@ -38,7 +38,7 @@ func NewHold(r *core.Request, token int64, since clock.Instant) Hold {
 // Token implements core.Hold.
 func (h *Hold) Token() int64 { return h.token }
 
-// Ended returns how the hold has ended, or nil while it lasts.
+// Ended returns why the hold has ended, or nil while it lasts.
 func (h *Hold) Ended() error {
 	if !h.Over {
 		return nil
@@ -46,7 +46,7 @@ func (h *Hold) Ended() error {
 	return cmp.Or(h.Lost, core.ErrNotHeld)
 }
 
-// End notes that the hold is over. lost is nil if it was released.
+// End records that the hold has ended. lost is nil if it was released.
 func (h *Hold) End(lost error) { h.Over, h.Lost = true, lost }
 
 // Keep keeps the key taken for at least d from now.
@@ -56,7 +56,7 @@ func (h *Hold) Keep(d time.Duration) {
 	}
 }
 
-// Rest returns for how long from now the key stays taken after a release.
+// Rest returns how long the key stays taken if the hold is released now.
 func (h *Hold) Rest() time.Duration {
 	if h.Abandoned || h.kept == nil {
 		return 0
@@ -64,7 +64,7 @@ func (h *Hold) Rest() time.Duration {
 	return max(time.Until(*h.kept), 0)
 }
 
-// KeptUntil returns when that ends; zero: it stays taken no longer than the hold lasts.
+// KeptUntil returns when that time ends, or zero if the key stays taken only as long as the hold lasts.
 func (h *Hold) KeptUntil() time.Time {
 	if h.Rest() == 0 {
 		return time.Time{}
@@ -72,12 +72,13 @@ func (h *Hold) KeptUntil() time.Time {
 	return *h.kept
 }
 
-// Local is the hold as others of this process are told of it.
+// Local describes the hold to other callers of this process.
 func (h *Hold) Local() core.LocalHold {
 	return core.LocalHold{Request: h.Req, Token: h.token, Since: h.Since.Time()}
 }
 
-// Describe describes the holder at a moment, by both clocks. ttl is for how long the hold lasts if nobody renews it.
+// Describe describes the holder at one moment, which is now and at on the two clocks. ttl is the time until the hold expires if
+// it is not renewed.
 func (h *Hold) Describe(process string, ttl time.Duration, now time.Time, at clock.Instant) core.Holder {
 	held := at.Sub(h.Since)
 	return core.Holder{
@@ -86,8 +87,8 @@ func (h *Hold) Describe(process string, ttl time.Duration, now time.Time, at clo
 	}
 }
 
-// BecomesForgotten notes that nobody can release the hold any more, if that is so, and reports whether it is news. A minimum
-// hold is waited for.
+// BecomesForgotten records that the hold can no longer be released, if that is so, and reports whether that is new. It waits for
+// the end of a minimum hold.
 func (h *Hold) BecomesForgotten() bool {
 	if h.Over || h.Forgotten || h.Rest() > 0 || !h.Req.Events.IsForgotten() {
 		return false
@@ -96,7 +97,7 @@ func (h *Hold) BecomesForgotten() bool {
 	return true
 }
 
-// MaxEnd returns when the maximum hold is over; zero: there is none.
+// MaxEnd returns the end of the maximum hold, or zero if there is none.
 func (h *Hold) MaxEnd() clock.Instant {
 	if h.Req.MaxHold == 0 {
 		return 0
@@ -104,16 +105,16 @@ func (h *Hold) MaxEnd() clock.Instant {
 	return h.Since.Add(h.Req.MaxHold)
 }
 
-// OutOfTime returns the loss of a hold whose time is over at now. ranOut says so of a lease that was not renewed.
+// OutOfTime returns the loss of a hold that has expired by now. ranOut is the reason if its lease was not renewed.
 func (h *Hold) OutOfTime(now clock.Instant, ranOut string) error {
 	why := ranOut
 	switch end := h.MaxEnd(); {
 	case end != 0 && !now.Before(end):
-		why = "its maximum hold is over"
+		why = "its maximum hold has ended"
 	case h.Req.Fixed:
-		why = "its fixed lease is over"
+		why = "its fixed lease has expired"
 	case h.Forgotten:
-		why = "it was forgotten: nobody could unlock it any more"
+		why = "it was forgotten: no caller could unlock it any more"
 	}
 	return fmt.Errorf("%w: %s", core.ErrLost, why)
 }
@@ -126,16 +127,16 @@ type Holds struct {
 	ended    chan struct{}
 }
 
-// NewHolds returns Holds that count none.
+// NewHolds returns an empty count.
 func NewHolds() *Holds { return &Holds{ended: make(chan struct{})} }
 
-// Len returns how many there are.
+// Len returns the count.
 func (a *Holds) Len() int { return int(a.n.Load()) }
 
-// Begin counts one more.
+// Begin counts a new hold.
 func (a *Holds) Begin() { a.n.Add(1) }
 
-// End notes that one has ended.
+// End counts a hold that has ended.
 func (a *Holds) End() {
 	if a.n.Add(-1) == 0 {
 		a.drain()
@@ -148,7 +149,7 @@ func (a *Holds) drain() {
 	}
 }
 
-// AwaitEnd returns when there is none, or ctx ends. No more begin from here on.
+// AwaitEnd returns when the count is zero or ctx ends. No hold may begin after this call.
 func (a *Holds) AwaitEnd(ctx context.Context) error {
 	a.draining.Store(true)
 	a.drain()
@@ -156,6 +157,6 @@ func (a *Holds) AwaitEnd(ctx context.Context) error {
 	case <-a.ended:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("holds that have not ended: %d: %w", a.Len(), ctx.Err())
+		return fmt.Errorf("%d holds have not ended: %w", a.Len(), ctx.Err())
 	}
 }

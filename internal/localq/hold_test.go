@@ -21,8 +21,8 @@ func (f *forgettable) IsForgotten() bool { return f.forgotten }
 func TestAHoldSaysWhyItIsOutOfTime(t *testing.T) {
 	now := clock.Now()
 	for want, h := range map[string]Hold{
-		"its maximum hold is over":     NewHold(&core.Request{MaxHold: time.Second, Fixed: true}, 1, now.Add(-time.Second)),
-		"its fixed lease is over":      NewHold(&core.Request{MaxHold: time.Second, Fixed: true}, 1, now),
+		"its maximum hold has ended":   NewHold(&core.Request{MaxHold: time.Second, Fixed: true}, 1, now.Add(-time.Second)),
+		"its fixed lease has expired":  NewHold(&core.Request{MaxHold: time.Second, Fixed: true}, 1, now),
 		"it was forgotten":             {Req: &core.Request{}, Forgotten: true},
 		"it ran out of something else": NewHold(&core.Request{MaxHold: time.Second}, 1, now),
 	} {
@@ -36,7 +36,7 @@ func TestAMinimumHoldKeepsTheKeyTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := &forgettable{forgotten: true}
 		h := NewHold(&core.Request{MinHold: time.Second, Events: events}, 1, clock.Now())
-		h.Keep(time.Millisecond) // no longer than it is kept anyway
+		h.Keep(time.Millisecond) // it is kept longer already
 		if h.Rest() != time.Second || !h.KeptUntil().Equal(time.Now().Add(time.Second)) || h.BecomesForgotten() {
 			t.Errorf("%v are left, until %v", h.Rest(), h.KeptUntil())
 		}

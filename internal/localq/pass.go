@@ -6,20 +6,20 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A lease is passed on within a process without a command, as long as there are tokens for it: lock cohorting, after Dice,
-// Marathe and Shavit, "Lock Cohorting: A General Technique for Designing NUMA Locks" (2012).
+// A lease is passed on within a process without a command, as long as it has tokens. This is lock cohorting: Dice, Marathe and
+// Shavit, "Lock Cohorting: A General Technique for Designing NUMA Locks" (2012).
 
 const (
 	minBlock = 64
-	// MaxBlock is how many passes have tokens at most. So many take longer than a round trip, whose cost then disappears.
+	// MaxBlock is the longest token block, in passes. So many passes take longer than a round trip, whose cost then disappears.
 	MaxBlock = 4096
 )
 
-// NextBlock returns for how many passes tokens are wanted, when so many calls wait and the last block had tokens for last: the
-// block doubles each time while no other process wants the lock.
+// NextBlock returns how many passes the next token block is for. waiting is the number of waiting calls, and last is the previous
+// block. The block doubles each time while no other process wants the lock.
 func NextBlock(last, waiting int) int { return min(max(minBlock, 2*waiting, 2*last), MaxBlock) }
 
-// Tokens are the fencing tokens of a lease that are not used yet.
+// Tokens are the unused fencing tokens of a lease.
 type Tokens struct{ next, last int64 }
 
 // NewTokens returns the tokens from first to last.
@@ -31,17 +31,17 @@ func (t *Tokens) Take() int64 {
 	return t.next - 1
 }
 
-// Next returns the next token.
+// Next returns the next token without using it.
 func (t *Tokens) Next() int64 { return t.next }
 
-// Last returns the last one.
+// Last returns the last token.
 func (t *Tokens) Last() int64 { return t.last }
 
 // AreUsed reports whether none is left.
 func (t *Tokens) AreUsed() bool { return t.next > t.last }
 
-// MayFollow reports whether a call may have a lease of that length after another one, because their terms are the same: what
-// is fixed is not renewed for anybody else.
+// MayFollow reports whether the call to may receive a lease of that length after the call from: their terms must be the same, and
+// a fixed lease is not renewed for another call.
 func MayFollow(from *core.Request, lease time.Duration, to *core.Request) bool {
 	return !from.Fixed && !to.Fixed && lease == to.Lease
 }

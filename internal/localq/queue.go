@@ -5,12 +5,12 @@ import (
 	"github.com/lockmw/go/internal/list"
 )
 
-// A Queue is calls in the order in which they joined it.
+// A Queue is a list of calls in the order in which they joined it.
 type Queue struct {
 	list.List[*Waiter]
-	Len    int   // how many wait
-	Tries  int   // how many of them only try
-	Joined int64 // how many ever joined
+	Len    int   // calls that wait
+	Tries  int   // of these, calls that only try
+	Joined int64 // calls that have ever joined
 }
 
 // Push adds w at the end.
@@ -24,7 +24,7 @@ func (q *Queue) Push(w *Waiter) {
 	}
 }
 
-// Remove takes w off.
+// Remove removes w.
 func (q *Queue) Remove(w *Waiter) {
 	q.List.Remove(w)
 	q.Len--
@@ -33,7 +33,7 @@ func (q *Queue) Remove(w *Waiter) {
 	}
 }
 
-// Leader returns the first call that is not about to leave, nil if there is none.
+// Leader returns the first call whose context has not ended, or nil if there is none.
 func (q *Queue) Leader() *Waiter {
 	for w := range q.All() {
 		if !w.HasEnded() {
@@ -43,7 +43,7 @@ func (q *Queue) Leader() *Waiter {
 	return nil
 }
 
-// Notify lets every caller know what it waits for.
+// Notify notifies all callers of what they wait for.
 func (q *Queue) Notify(wait core.Wait) {
 	for w := range q.All() {
 		w.Notify(wait)

@@ -1,10 +1,10 @@
-// Package localq is what all implementations of locks have in common of the calls of one process for one key: how a call
-// waits, in which order, and how its wait ends; who may have a lease after whom without a command; and what ends a hold.
+// Package localq is the part that all implementations of locks share about the calls of one process for one key: how a call
+// waits, the order of calls, and how a wait ends; which call a lease may be passed to without a command; and what ends a hold.
 //
 //	waiter.go a call that waits
-//	queue.go  such calls in their order
+//	queue.go  waiting calls in their order
 //	hold.go   one caller's turn
-//	pass.go   to whom a lease may be passed, and how many tokens that needs
+//	pass.go   which call a lease may be passed to, and how many tokens that needs
 //
 // An implementation guards all of it by its own mutex.
 package localq
@@ -27,37 +27,37 @@ type Waiter struct {
 	Began clock.Instant
 
 	list.Links[*Waiter]
-	Seq  int64 // its number among all that joined its Queue
+	Seq  int64 // its number in the order in which calls joined the Queue
 	Told bool  // the caller knows, or is about to learn, that it has to wait
 
-	tells, moves bool // the caller is to learn that it has to wait, or that it has moved up
+	tells, moves bool // the caller is to be notified that it has to wait, or that it has moved up
 	wait         core.Wait
 	hold         core.Hold
 	err          error
-	signal       chan struct{} // first a notification, then the end; has room for both
+	signal       chan struct{} // a notification, then the end; has room for both
 }
 
 // A Line is where a Waiter waits. Its mutex guards the Waiter.
 type Line interface {
 	sync.Locker
-	// Busy returns the error of a call that somebody is in the way of. The Line is locked, here and where nothing else is said.
+	// Busy returns the error of a call that has holders in its way. The Line is locked, here and unless noted otherwise.
 	Busy() *core.AcquireError
-	// InVain returns why the wait so far has come to nothing.
+	// InVain returns the error of a wait that ends without the lock.
 	InVain() *core.AcquireError
-	// Leave takes the Waiter off, and ends what nobody waits for any more.
+	// Leave removes the Waiter, and ends whatever no caller waits for afterwards.
 	Leave(w *Waiter)
-	// GiveBack releases a hold whose caller does not want it any more. The Line is not locked.
+	// GiveBack releases a hold that its caller no longer wants. The Line is not locked.
 	GiveBack(h core.Hold)
-	// InTheWay returns a hold of this process that is in the way of the Waiter, nil if none is known. The Line is not locked.
+	// InTheWay returns a hold of this process that is in the way of the Waiter, or nil if none is known. The Line is not locked.
 	InTheWay(w *Waiter) *core.LocalHold
 }
 
-// NewWaiter returns the Waiter of a call that began then.
+// NewWaiter returns the Waiter of a call that began at that time.
 func NewWaiter(ctx context.Context, r *core.Request, began clock.Instant) *Waiter {
 	return &Waiter{Ctx: ctx, Req: r, Began: began, signal: make(chan struct{}, 2)}
 }
 
-// NewWaiters returns the Waiters of a call for several locks. News of each comes by one channel.
+// NewWaiters returns the Waiters of a call for several locks. One channel signals news of all of them.
 func NewWaiters(ctx context.Context, rs []*core.Request, began clock.Instant) (all []*Waiter, news <-chan struct{}) {
 	signal := make(chan struct{}, 2*len(rs))
 	for _, r := range rs {
@@ -66,7 +66,7 @@ func NewWaiters(ctx context.Context, rs []*core.Request, began clock.Instant) (a
 	return all, signal
 }
 
-// HasEnded reports whether the context has ended or its deadline has passed: a connection may notice that before the context
+// HasEnded reports whether the context has ended or its deadline has passed, which a connection may notice before the context
 // does. It may be called with a mutex held: unlike Err of a hold's context, Done and Deadline call no other code of this module.
 func (w *Waiter) HasEnded() bool {
 	select {
@@ -81,12 +81,12 @@ func (w *Waiter) HasEnded() bool {
 // Tries reports whether the call only tries.
 func (w *Waiter) Tries() bool { return w.Req.Wait == 0 }
 
-// EndsWithOutage reports whether the call does not wait for a server that is away: it goes on without the lock then, or tries
+// EndsWithOutage reports whether the call does not wait for an unreachable server: it then continues without the lock, or tries
 // again by itself.
 func (w *Waiter) EndsWithOutage() bool { return w.Req.FailOpen || w.Req.Once || w.Req.Leads }
 
-// IsHurried reports whether the call wants to know soon that a server is away.
-func (w *Waiter) IsHurried() bool { return w.Tries() || w.EndsWithOutage() }
+// FailsFast reports whether the call ends soon if a server is unreachable.
+func (w *Waiter) FailsFast() bool { return w.Tries() || w.EndsWithOutage() }
 
 // IsPatient reports whether only an answer can end the wait.
 func (w *Waiter) IsPatient() bool {
@@ -110,7 +110,7 @@ func (w *Waiter) LastsFor(d time.Duration) bool {
 // IsOver reports whether the wait has ended.
 func (w *Waiter) IsOver() bool { return w.hold != nil || w.err != nil }
 
-// Outcome returns how the wait has ended; nil and nil if it has not.
+// Outcome returns the result of the wait; nil and nil if it has not ended.
 func (w *Waiter) Outcome() (core.Hold, error) { return w.hold, w.err }
 
 // Finish ends the wait: the call returns h or err.
@@ -119,7 +119,7 @@ func (w *Waiter) Finish(h core.Hold, err error) {
 	w.signal <- struct{}{}
 }
 
-// Notify lets the caller know, in its own goroutine, who is in the way, and later how it moves up.
+// Notify notifies the caller, in its own goroutine, of the holders in its way, and later of its moves up the queue.
 func (w *Waiter) Notify(wait core.Wait) {
 	pending := w.tells || w.moves
 	switch {
@@ -138,13 +138,14 @@ func (w *Waiter) Notify(wait core.Wait) {
 	}
 }
 
-// Tell notes that the caller is being told of wait by its own goroutine, which has made the Waiter.
+// Tell records that the goroutine that made the Waiter is itself notifying the caller of wait.
 func (w *Waiter) Tell(wait core.Wait) { w.Told, w.wait = true, wait }
 
-// tryPatience is how long a call that only tries waits for a server. With its defaults go-redis would wait for 10 s and more.
+// tryPatience is how long a call that only tries waits for a server. With default settings, go-redis would wait for 10 s and
+// more.
 const tryPatience = 2 * time.Second
 
-// Limit returns a channel that gets the time when the wait is too long, and a function that frees it.
+// Limit returns a channel that receives a value when the wait has lasted too long, and a function that frees the timer.
 func (w *Waiter) Limit() (limit <-chan time.Time, stop func()) {
 	wait := w.Req.Wait
 	switch wait {
@@ -157,7 +158,7 @@ func (w *Waiter) Limit() (limit <-chan time.Time, stop func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// News returns how the wait has ended, if it has, and else calls the caller's events.
+// News returns the result of the wait if it has ended. Otherwise it calls the caller's events.
 func (w *Waiter) News(l Line) (core.Hold, error) {
 	l.Lock()
 	h, err, tells, moves, wait := w.hold, w.err, w.tells, w.moves, w.wait
@@ -172,7 +173,7 @@ func (w *Waiter) News(l Line) (core.Hold, error) {
 	return h, err
 }
 
-// Poll is Await for a wait that has ended already; nil and nil if it has not.
+// Poll is Await for a wait that has already ended; it returns nil and nil if it has not.
 func (w *Waiter) Poll(l Line) (core.Hold, error) {
 	select {
 	case <-w.signal:
@@ -182,9 +183,9 @@ func (w *Waiter) Poll(l Line) (core.Hold, error) {
 	}
 }
 
-// Await returns when there is a hold, the time is over, the context ends, or the wait is found to be in a deadlock. stalled is
-// closed when it is time to tell the caller of a hold of this process that is in the way; both channels may be nil.
-func (w *Waiter) Await(l Line, stalled <-chan struct{}, deadlock <-chan *core.DeadlockError) (core.Hold, error) {
+// Await returns when there is a hold, the wait has lasted too long, the context ends, or the wait is found to be in a deadlock.
+// selfWait is closed when it is time to check for a hold of this process that is in the way. Both channels may be nil.
+func (w *Waiter) Await(l Line, selfWait <-chan struct{}, deadlock <-chan *core.DeadlockError) (core.Hold, error) {
 	limit, stop := w.Limit()
 	defer stop()
 	for {
@@ -193,23 +194,23 @@ func (w *Waiter) Await(l Line, stalled <-chan struct{}, deadlock <-chan *core.De
 			if h, err := w.News(l); h != nil || err != nil {
 				return h, err
 			}
-		case <-stalled:
-			stalled = nil
-			w.tellOfStall(l)
+		case <-selfWait:
+			selfWait = nil
+			w.notifySelfWait(l)
 		case d := <-deadlock:
 			return w.endDeadlocked(l, d)
 		case <-limit:
-			return nil, w.giveUp(l, nil)
+			return nil, w.cancel(l, nil)
 		case <-w.Ctx.Done():
-			return nil, w.giveUp(l, w.Ctx.Err())
+			return nil, w.cancel(l, w.Ctx.Err())
 		}
 	}
 }
 
-// tellOfStall lets the caller know if a hold of this process has been in its way since it began to wait. Then it may be its own.
-// Who waits for one of several permits has nobody in the way.
-func (w *Waiter) tellOfStall(l Line) {
-	if w.Req.Permits > 1 || clock.Since(w.Began) < core.StallAfter { // sooner, if the implementation is being closed
+// notifySelfWait notifies the caller of a hold of this process that has been in its way since it began to wait: the hold may be
+// its own. It leaves out calls for a semaphore with several permits, which no single hold blocks.
+func (w *Waiter) notifySelfWait(l Line) {
+	if w.Req.Permits > 1 || clock.Since(w.Began) < core.StallAfter { // selfWait is closed early when the implementation is closed
 		return
 	}
 	found := l.InTheWay(w)
@@ -221,8 +222,8 @@ func (w *Waiter) tellOfStall(l Line) {
 	}
 }
 
-// giveUp ends the wait, because its time is over or its context ended. A hold that came in this instant is given back.
-func (w *Waiter) giveUp(l Line, ended error) error {
+// cancel ends the wait because its time is up or its context has ended. It gives back a hold that arrived at that moment.
+func (w *Waiter) cancel(l Line, ended error) error {
 	l.Lock()
 	var err *core.AcquireError
 	switch {
@@ -242,7 +243,7 @@ func (w *Waiter) giveUp(l Line, ended error) error {
 	return WithEnd(err, ended)
 }
 
-// WithEnd has err, of a call in vain, also wrap the end of its context; nil: that has not ended.
+// WithEnd makes err also wrap the error of the call's context; nil: the context has not ended.
 func WithEnd(err *core.AcquireError, ended error) *core.AcquireError {
 	if ended != nil {
 		err.Err = fmt.Errorf("%w: %w", err.Err, ended)
@@ -250,7 +251,7 @@ func WithEnd(err *core.AcquireError, ended error) *core.AcquireError {
 	return err
 }
 
-// endDeadlocked ends a wait that is in a deadlock. It returns the hold that came in this instant, if one did.
+// endDeadlocked ends a wait that is in a deadlock. If a hold arrived at that moment, it returns the hold.
 func (w *Waiter) endDeadlocked(l Line, d *core.DeadlockError) (core.Hold, error) {
 	l.Lock()
 	defer l.Unlock()
@@ -263,18 +264,18 @@ func (w *Waiter) endDeadlocked(l Line, d *core.DeadlockError) (core.Hold, error)
 	return nil, err
 }
 
-// SlowAnswer is after how long without an answer a server counts as unavailable. A call whose time is over sooner gets ErrBusy.
+// SlowAnswer is how long a server may take to answer before it counts as unavailable. A call whose time ends sooner gets ErrBusy.
 const SlowAnswer = 50 * time.Millisecond
 
-// GiveUpPatience is how long a call that gives up may take to release a hold that it was given meanwhile.
+// GiveUpPatience is how long a call that gives up may take to release a hold that it received in the meantime.
 const GiveUpPatience = 30 * time.Millisecond
 
-// Busy returns the error of a call that the holders are in the way of.
+// Busy returns the error of a call that has these holders in its way.
 func Busy(holders []core.Holder) *core.AcquireError {
 	return &core.AcquireError{Err: core.ErrBusy, Holders: holders, RetryAfter: core.RetryAfter(holders)}
 }
 
-// TooMany returns the error of a call that would be one more than may wait.
+// TooMany returns the error of a call that exceeds the limit of waiters.
 func TooMany(waiting int, holders []core.Holder) *core.AcquireError {
-	return &core.AcquireError{Err: fmt.Errorf("%w: %d wait already", core.ErrTooManyWaiters, waiting), Holders: holders}
+	return &core.AcquireError{Err: fmt.Errorf("%w: %d are already waiting", core.ErrTooManyWaiters, waiting), Holders: holders}
 }

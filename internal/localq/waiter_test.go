@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A stand is a Line that notes what it is told.
+// A stand is a Line that records its calls.
 type stand struct {
 	sync.Mutex
 	inVain   error
@@ -30,7 +30,7 @@ func (s *stand) GiveBack(h core.Hold)                   { s.gaveBack = append(s.
 func (s *stand) InTheWay(*Waiter) *core.LocalHold       { return s.inTheWay }
 func (s *stand) finish(w *Waiter, h core.Hold, e error) { s.Lock(); w.Finish(h, e); s.Unlock() }
 
-// A caller notes its events.
+// A caller records its events.
 type caller struct {
 	core.Events
 	contended, moved []int // positions
@@ -57,12 +57,12 @@ var errVain = errors.New("in vain")
 func TestHowAWaitEnds(t *testing.T) {
 	h, refused := &someHold{}, errors.New("refused")
 	for name, test := range map[string]struct {
-		ended    bool // its context is
+		ended    bool // its context has ended
 		edit     func(r *core.Request)
 		before   func(w *Waiter)
 		deadlock bool
 		hold     core.Hold
-		errs     []error // that its error wraps
+		errs     []error // wrapped by its error
 		leaves   bool
 	}{
 		"by a hold":              {false, ordinary, func(w *Waiter) { w.Finish(h, nil) }, false, h, nil, false},
@@ -104,14 +104,14 @@ func TestHowAWaitEnds(t *testing.T) {
 	}
 }
 
-// A wait that ends in the instant in which its caller gives up, or a deadlock is found, has what it was given.
+// A wait that ends when its caller gives up, or a deadlock is found, keeps the result that arrived at the same moment.
 func TestTheInstantInWhichAWaitEnds(t *testing.T) {
 	h, refused := &someHold{}, errors.New("refused")
 	for _, ended := range []error{nil, context.Canceled} {
 		s := &stand{inVain: errVain}
 		w, _ := newWaiter(t.Context(), ordinary)
 		s.finish(w, h, nil)
-		if err := w.giveUp(s, ended); !errors.Is(err, core.ErrBusy) || ended != nil && !errors.Is(err, ended) {
+		if err := w.cancel(s, ended); !errors.Is(err, core.ErrBusy) || ended != nil && !errors.Is(err, ended) {
 			t.Errorf("giving up with a hold: %v", err)
 		}
 		if len(s.left) != 0 || len(s.gaveBack) != 1 || s.gaveBack[0] != core.Hold(h) {
@@ -119,7 +119,7 @@ func TestTheInstantInWhichAWaitEnds(t *testing.T) {
 		}
 		w, _ = newWaiter(t.Context(), ordinary)
 		s.finish(w, nil, refused)
-		if err := w.giveUp(s, ended); err != refused || len(s.left) != 0 {
+		if err := w.cancel(s, ended); err != refused || len(s.left) != 0 {
 			t.Errorf("giving up when refused: %v", err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestTheInstantInWhichAWaitEnds(t *testing.T) {
 	}
 }
 
-func TestACallerIsToldOnceThatItWaitsAndThenOfItsMoves(t *testing.T) {
+func TestACallerIsNotifiedOnceOfItsWaitAndThenOfItsMoves(t *testing.T) {
 	s := &stand{}
 	w, c := newWaiter(t.Context(), ordinary)
 	news := func() {
@@ -147,30 +147,30 @@ func TestACallerIsToldOnceThatItWaitsAndThenOfItsMoves(t *testing.T) {
 	for _, position := range []int{5, 5, 4} {
 		w.Notify(core.Wait{Position: position})
 	}
-	news() // of all three together
+	news() // one signal for all three
 	w.Notify(core.Wait{Position: 4})
-	w.Notify(core.Wait{Position: 0}) // not known
+	w.Notify(core.Wait{Position: 0}) // unknown
 	news()
 	w.Notify(core.Wait{Position: 3})
 	w.Notify(core.Wait{Position: 2})
 	news()
 	if !slices.Equal(c.contended, []int{5}) && !slices.Equal(c.contended, []int{4}) || !slices.Equal(c.moved, []int{2}) {
-		t.Errorf("it was told of waits %v and moves %v", c.contended, c.moved)
+		t.Errorf("it was notified of waits %v and moves %v", c.contended, c.moved)
 	}
 	try, c := newWaiter(t.Context(), func(r *core.Request) { r.Wait = 0 })
 	try.Notify(core.Wait{Position: 1})
 	if h, err := try.Poll(s); h != nil || err != nil || c.contended != nil {
-		t.Error("a call that only tries is told that it waits")
+		t.Error("a call that only tries was notified that it waits")
 	}
 	told, c := newWaiter(t.Context(), func(r *core.Request) { r.WantsMoves = false })
 	told.Tell(core.Wait{Position: 3})
 	told.Notify(core.Wait{Position: 2})
 	if _, _ = told.Poll(s); c.contended != nil || c.moved != nil {
-		t.Errorf("who wants no moves was told of waits %v and moves %v", c.contended, c.moved)
+		t.Errorf("a call that does not want moves was notified of waits %v and moves %v", c.contended, c.moved)
 	}
 }
 
-func TestAHoldOfItsOwnProcessStallsACall(t *testing.T) {
+func TestACallIsNotifiedOfAHoldOfItsOwnProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stall := func(edit func(r *core.Request), since time.Duration, after time.Duration) []int64 {
 			w, c := newWaiter(t.Context(), edit)
@@ -205,7 +205,7 @@ type slowContext struct {
 
 func (c slowContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// The error of a connection that noticed the deadline of one call is not that of the others.
+// One call's expired deadline, noticed by a connection, is not an error of the other calls.
 func TestACallWhoseDeadlineHasPassedLeadsNoOthers(t *testing.T) {
 	passed, _ := newWaiter(slowContext{t.Context(), time.Now().Add(-time.Second)}, ordinary)
 	open, _ := newWaiter(slowContext{t.Context(), time.Now().Add(time.Hour)}, func(r *core.Request) { r.Wait = 0 })

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// A Call is the context of a call for a lock. Its owner logs how the call ended, unless an observer did.
+// A Call is the context of a call for a lock. Its owner logs how the call ended, unless an observer has done so.
 type Call struct {
 	context.Context
 	logged atomic.Bool
@@ -25,14 +25,14 @@ func (c *Call) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// String is for the printing of contexts.
+// String implements fmt.Stringer, for code that prints contexts.
 func (c *Call) String() string { return "Call" }
 
-// Logged reports whether an observer has taken care of the line about the call.
+// Logged reports whether an observer has taken over the log line for the call.
 func (c *Call) Logged() bool { return c.logged.Load() }
 
-// Set notes that an observer has taken care of the line about the call that ctx belongs to: it was written, or is
-// not to be written again so soon.
+// Set records that an observer has taken over the log line for the call of ctx: it has written the line, or has left it out
+// because it wrote a similar one recently.
 func Set(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok {
 		c.logged.Store(true)

@@ -1,5 +1,4 @@
-// Package loglimit keeps a server that is away from filling logs: of each kind of failure one line in a while is
-// enough.
+// Package loglimit keeps an unreachable server from filling logs: it allows one line for each kind of failure in a while.
 package loglimit
 
 import (
@@ -12,21 +11,21 @@ import (
 	"time"
 )
 
-// Every is how long after a line the next one of its kind may be written.
+// Every is the shortest time between two lines of one kind.
 const Every = 10 * time.Second
 
-// A Limit says which lines are to be written. The zero Limit has written none. Safe for concurrent use.
+// A Limit decides which lines are written. Its zero value is ready to use. It is safe for concurrent use.
 type Limit struct {
 	mu    sync.Mutex
 	kinds map[string]*kind
 }
 
 type kind struct {
-	next   time.Time // before that no line is written
-	missed int       // lines since the last one
+	next   time.Time // no line is written before that
+	missed int       // lines left out since the last one
 }
 
-// Allow reports whether a line of that kind is to be written now, and how many were not since the last one.
+// Allow reports whether a line of that kind may be written now, and how many were left out since the last one.
 func (l *Limit) Allow(name string) (missed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,8 +47,8 @@ func (l *Limit) Allow(name string) (missed int, ok bool) {
 	return missed, true
 }
 
-// KindOf returns why a server was unavailable, in a word out of few: the first one of its answer, such as READONLY,
-// or what became of the connection.
+// KindOf returns a word for the reason why a server was unavailable: the first word of its answer, such as READONLY, or the
+// fate of the connection. The number of such words is small.
 func KindOf(err error) string {
 	var reply interface {
 		error
@@ -67,7 +66,7 @@ func KindOf(err error) string {
 	return "other"
 }
 
-// firstWord returns the code that a reply of Redis begins with, in capitals; "ERR" if it has none.
+// firstWord returns the code at the beginning of a Redis error, in capitals; "ERR" if there is none.
 func firstWord(reply string) string {
 	word, _, _ := strings.Cut(reply, " ")
 	if word == "" || len(word) > 20 || strings.ContainsFunc(word, func(r rune) bool { return r < 'A' || r > 'Z' }) {

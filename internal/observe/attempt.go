@@ -1,5 +1,5 @@
-// Package observe has what the observers of packages tracing and locklog have in common: attempts that
-// find their way through contexts, the names of outcomes, and traceparents.
+// Package observe contains the code that the observers of several packages share: attempts in contexts, the names of outcomes,
+// and traceparents.
 package observe
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Phase is how far an attempt has come.
+// A Phase is the progress of an attempt.
 type Phase int32
 
-// The phases of an attempt, in their order.
+// Phases of an attempt, in their order.
 const (
 	Waiting Phase = iota
 	Holding
 	Over
 )
 
-// An Attempt is one call for a lock and the hold it leads to, as one observer of type O sees it. It is
-// also the context in which they run, which saves an allocation. What the observer knows of the attempt
-// is a Self, which embeds the Attempt by value and calls Init.
+// An Attempt is one call for a lock and its hold, as seen by one observer of type O. It is also the context of the call and of
+// the hold, which saves an allocation. Self is the observer's own data for the attempt; it embeds the Attempt by value and
+// calls Init.
 type Attempt[O, Self any] struct {
 	context.Context
 
@@ -36,25 +36,24 @@ type Attempt[O, Self any] struct {
 	phase    atomic.Int32
 	failing  atomic.Bool // the last renewal has failed
 
-	Started time.Time     // the call
-	Waited  time.Duration // of a call that got the lock
+	Started time.Time     // start of the call
+	Waited  time.Duration // how long the call waited for the lock
 	Token   int64         // of the hold
 }
 
-// Init makes a, which is embedded in self, an attempt that observer sees: a call for the lock of key,
-// with context ctx.
+// Init initialises a, which is embedded in self, as an attempt of observer: a call with context ctx for the lock of key.
 func (a *Attempt[O, Self]) Init(ctx context.Context, observer *O, self *Self, key string) {
 	a.Context, a.observer, a.self, a.key, a.Started = ctx, observer, self, key, time.Now()
 }
 
-// In returns the innermost attempt in ctx that observer sees, nil if there is none. Those of other
-// observers do not count, so that several can be mounted.
+// In returns the innermost attempt of observer in ctx; nil if there is none. It ignores attempts of other observers, so several
+// can be mounted.
 func In[Self, O any](ctx context.Context, observer *O) *Self {
 	self, _ := ctx.Value(observer).(*Self)
 	return self
 }
 
-// Observer returns the observer that sees a.
+// Observer returns the observer of a.
 func (a *Attempt[O, Self]) Observer() *O { return a.observer }
 
 // Value implements context.Context.
@@ -65,7 +64,7 @@ func (a *Attempt[O, Self]) Value(key any) any {
 	return a.Context.Value(key)
 }
 
-// String is for the printing of contexts, which would read the fields while they change.
+// String implements fmt.Stringer, for code that prints contexts: it would read fields while they change.
 func (a *Attempt[O, Self]) String() string { return strings.TrimPrefix(fmt.Sprintf("%T", a.self), "*") }
 
 // Is reports whether a is in phase p.
@@ -74,24 +73,24 @@ func (a *Attempt[O, Self]) Is(p Phase) bool { return a.phase.Load() == int32(p) 
 // Enter puts a into phase p.
 func (a *Attempt[O, Self]) Enter(p Phase) { a.phase.Store(int32(p)) }
 
-// End ends a hold, and reports whether it was the first to do so.
+// End ends a hold, and reports whether this call was the first one to end it.
 func (a *Attempt[O, Self]) End() bool { return a.phase.CompareAndSwap(int32(Holding), int32(Over)) }
 
-// Awaits reports whether a is waiting for the lock of key. If another attempt for that lock begins
-// inside of it, the observer is mounted twice, and sees the same attempt again.
+// Awaits reports whether a is waiting for the lock of key. If another attempt for that lock begins within it, the observer is
+// mounted twice and sees the same attempt again.
 func (a *Attempt[O, Self]) Awaits(key string) bool { return a.Is(Waiting) && a.key == key }
 
-// Acquire notes what the call has got.
+// Acquire records the hold of the call.
 func (a *Attempt[O, Self]) Acquire(g *lockmw.Acquisition) {
 	if a.Waited = g.Waited; g.Hold != nil {
 		a.Token = g.Hold.Token()
 	}
 }
 
-// Held is how long the lock has been held by now.
+// Held returns how long the lock has been held.
 func (a *Attempt[O, Self]) Held() time.Duration { return time.Since(a.Started) - a.Waited }
 
-// WaitedUntil is how long a call has waited that has failed with err.
+// WaitedUntil returns how long a call that failed with err has waited.
 func (a *Attempt[O, Self]) WaitedUntil(err error) time.Duration {
 	if e, ok := errors.AsType[*lockmw.Error](err); ok && e.Waited > 0 {
 		return e.Waited
@@ -99,8 +98,8 @@ func (a *Attempt[O, Self]) WaitedUntil(err error) time.Duration {
 	return time.Since(a.Started)
 }
 
-// BeginsToFail takes how a renewal has ended, and reports whether it failed and the one before had not: renewals are tried ever more
-// often towards the end of a lease. A loss is no such failure, as Lost reports it.
+// BeginsToFail reports whether this renewal failed after one that did not: renewals are tried more and more often towards the
+// end of a lease. A loss does not count, because Lost reports it.
 func (a *Attempt[O, Self]) BeginsToFail(err error) bool {
 	failing := err != nil
 	return !core.IsLoss(err) && a.failing.Swap(failing) != failing && failing

@@ -6,10 +6,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An Outcome is how a wait, a hold or a renewal ended.
+// An Outcome is the end of a wait, a hold or a renewal.
 type Outcome uint8
 
-// The outcomes. Those up to Failed are of waits; holds and renewals may fail too.
+// Outcomes. Waits have those up to Failed; holds and renewals may also fail.
 const (
 	Acquired Outcome = iota
 	NotAcquired
@@ -20,20 +20,20 @@ const (
 	Released
 	Lost
 	Renewed
-	Outcomes // how many there are
+	Outcomes // number of outcomes
 )
 
 var outcomeNames = [Outcomes]string{
 	"acquired", "not_acquired", "timeout", "deadlock", "canceled", "error", "released", "lost", "renewed",
 }
 
-// String returns the name under which the outcome is reported.
+// String returns the name of the outcome in reports.
 func (o Outcome) String() string { return outcomeNames[o] }
 
 // TypeBusy is the error type of a call that found the lock busy and did not wait.
 const TypeBusy = "lock_not_acquired"
 
-// OutcomeOf returns how a wait ended that returned err.
+// OutcomeOf returns the outcome of a wait that returned err.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Acquired
@@ -59,7 +59,7 @@ func ErrorType(err error) string {
 	return (&lockmw.Error{Err: err}).ErrorType()
 }
 
-// Reason returns err without the key that the text of a *lockmw.Error begins with.
+// Reason returns err without the key at the beginning of the text of a *lockmw.Error.
 func Reason(err error) error {
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {
 		return e.Err

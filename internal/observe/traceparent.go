@@ -14,7 +14,7 @@ type TraceParent struct {
 	Flags   byte // FlagSampled, FlagRandom or both
 }
 
-// The flags that version 00 defines.
+// Flags that version 00 defines.
 const (
 	FlagSampled = 1 << iota
 	FlagRandom
@@ -22,10 +22,9 @@ const (
 
 const traceParentLen = 55
 
-// ParseTraceParent reads what is stored with a lock, where anybody with access to the server may have
-// written it: ok is false for all but a well-formed traceparent. The flags that version 00 does not
-// define are cleared, as Trace Context says: who receives a traceparent ignores them
-// (https://www.w3.org/TR/trace-context/#a-traceparent-is-received).
+// ParseTraceParent reads a traceparent that is stored with a lock. Any client of the server may have written it: ok is false
+// unless it is well-formed. Flags that version 00 does not define are cleared, because Trace Context makes a receiver ignore
+// them (https://www.w3.org/TR/trace-context/#a-traceparent-is-received).
 func ParseTraceParent(s string) (p TraceParent, ok bool) {
 	if len(s) != traceParentLen || s[:3] != "00-" || s[35] != '-' || s[52] != '-' {
 		return TraceParent{}, false
@@ -46,7 +45,7 @@ func decode(dst []byte, s string) bool {
 
 func (p TraceParent) valid() bool { return p.TraceID != [16]byte{} && p.SpanID != [8]byte{} }
 
-// String returns the traceparent, "" if an ID is missing.
+// String returns the traceparent; "" if an ID is missing.
 func (p TraceParent) String() string {
 	if !p.valid() {
 		return ""

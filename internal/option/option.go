@@ -1,4 +1,5 @@
-// Package option holds the marks by which the compiler decides which package accepts which option, and refuses nil ones.
+// Package option contains the marks by which the compiler decides which package accepts which option. It also refuses nil
+// options.
 package option
 
 import (
@@ -6,14 +7,14 @@ import (
 	"reflect"
 )
 
-// What an option can be given to.
+// Places that accept options.
 type (
 	Client interface{ client() }
 	HTTP   interface{ http() }
 	Task   interface{ task() }
 )
 
-// Embedded in an option type, these make it one of the above.
+// Embedded in an option type, these decide which places accept it.
 type (
 	ForClient  struct{}
 	ForHTTP    struct{}
@@ -29,8 +30,8 @@ func (ForClient) client() {}
 func (ForHTTP) http()     {}
 func (ForTask) task()     {}
 
-// IsNil reports whether value is nil, a nil function or map, or an interface around a nil pointer: what
-// a constructor returned whose error was ignored.
+// IsNil reports whether value is nil, a nil function or map, or an interface that contains a nil pointer. The last happens if
+// the error of a constructor was ignored.
 func IsNil(value any) bool {
 	switch v := reflect.ValueOf(value); v.Kind() {
 	case reflect.Invalid:
@@ -41,14 +42,14 @@ func IsNil(value any) bool {
 	return false
 }
 
-// NotNil panics with the text if value is nil in the sense of IsNil.
+// NotNil panics with text if IsNil(value).
 func NotNil(value any, text string) {
 	if IsNil(value) {
 		panic(text)
 	}
 }
 
-// Apply applies options to c. It panics, naming the function that they were given to, if one is nil.
+// Apply applies options to c. If one is nil it panics, and names the function that received the options.
 func Apply[C any, O ~func(*C)](c *C, function string, opts []O) {
 	for i, o := range opts {
 		if o == nil {

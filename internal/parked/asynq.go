@@ -13,22 +13,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// All that lockmw knows of asynq's own data, which its public interface does not promise, stands in this file and in the scripts
-// next to it: the keys, the states of a task, the moves between its lists, and what asynq stores of an attempt.
-// asynq's public interface can put a task back after a delay, and run it again at the end of its queue. It cannot
-// tell for which lock a task waits, wake it only if nothing else has happened to it since, or put it in front of others.
+// This file and the scripts next to it are the only code that depends on asynq's own data, which its public interface does not
+// promise: the keys, the states of a task, the moves between its sets, and the data that asynq stores for an attempt. asynq's
+// public interface can retry a task after a delay, at the end of its queue. It cannot record for which lock a task waits, wake
+// it only if nothing else has happened to it, or put it in front of other tasks.
 
 const (
 	// Module is the path of asynq.
 	Module = "github.com/hibiken/asynq"
-	// Release is the release of asynq that this file was written for. The next minor one may keep its tasks in
-	// another way.
+	// Release is the supported release of asynq. The next minor release may store its tasks in another way.
 	Release = "v0.26"
 )
 
-// CheckLinked returns an error if this program is linked with an asynq that may keep its tasks in another way than this
-// package knows. asynq does not store its version in Redis. A program without a record of its modules, such as a test,
-// is not refused: there Park sees whether a task is where it should be.
+// CheckLinked returns an error if this program is linked with a release of asynq that may store its tasks in another way. asynq
+// does not store its version in Redis. A program without a record of its modules, such as a test, passes; there Park notices if
+// a task is not where it should be.
 func CheckLinked() error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -46,53 +45,54 @@ func check(modules []*debug.Module) error {
 			m = m.Replace
 		}
 		if m.Path != Module || !strings.HasPrefix(m.Version, Release+".") || strings.Contains(m.Version, "-") {
-			return fmt.Errorf("asynq is %s %s, and only %s %s.x is known", m.Path, m.Version, Module, Release)
+			return fmt.Errorf("unsupported asynq %s %s: only %s %s.x is supported", m.Path, m.Version, Module, Release)
 		}
 	}
 	return nil
 }
 
-// IsEnqueue reports whether asynq may enqueue a task by a command: it does so by scripts.
+// IsEnqueue reports whether asynq may enqueue a task by this command. It enqueues by scripts.
 func IsEnqueue(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval") }
 
-// FoundNothing reports whether asynq's processor has found all queues empty, by what it then logs. It pauses when this is logged.
+// FoundNothing reports whether this log record of asynq says that its processor found all queues empty. The processor then
+// pauses.
 func FoundNothing(logged []any) bool { return len(logged) == 1 && logged[0] == "All queues are empty" }
 
-// Delay returns the delay after which asynq, which stores whole seconds, retries a task at due.
+// Delay returns the delay after which asynq retries a task at due. asynq stores whole seconds.
 func Delay(due time.Time) time.Duration { return time.Until(due.Add(time.Second / 2)) }
 
-// AllQueues is asynq's set of all queues.
+// AllQueues is the key of asynq's set of all queues.
 const AllQueues = "asynq:queues"
 
 // InQueue returns a key of a queue.
 func InQueue(queue, name string) string { return "asynq:{" + queue + "}:" + name }
 
-// TaskPrefix is what the keys of a queue's tasks begin with.
+// TaskPrefix returns the prefix of the keys of a queue's tasks.
 func TaskPrefix(queue string) string { return InQueue(queue, "t:") }
 
-// LocksOf is the set of the locks that have a list in a queue, by their Redis keys.
+// LocksOf returns the key of the set of locks that have a list in a queue. The set contains their Redis keys.
 func LocksOf(queue string) string { return InQueue(queue, "lockmw:locks") }
 
-// ListOf is the list of a lock in a queue: ids of tasks, by when they came first (µs).
+// ListOf returns the key of the list of a lock in a queue: ids of tasks, by the time when they came first (µs).
 func ListOf(queue, lock string) string { return InQueue(queue, "lockmw:parked:") + lock }
 
-// A Store is where tasks are parked: the Redis of asynq's queues. For each queue and lock it has a list of the tasks that are
-// to be woken when the lock is free, next to asynq's own keys.
+// A Store parks tasks in the Redis of asynq's queues. For each queue and lock it has a list, next to asynq's own keys, of the
+// tasks to be woken when the lock is free.
 type Store struct{ Redis redis.UniversalClient }
 
-// A Want is what the tasks of a queue want that are on one list: a lock, by its Redis key.
+// A Want names a list: a queue, and the Redis key of the lock that its tasks want.
 type Want struct{ Queue, Lock string }
 
 const (
-	// longestAway is more than a parked task is away if nothing wakes it: park.lua says how long.
-	longestAway = 10 * time.Minute
-	// listsLast is how long a list outlives the last task that was parked.
-	listsLast = longestAway + 2*time.Minute
-	// arrival is how long a task that was woken takes to get its lock or be parked at most.
+	// maxPause exceeds the time after which asynq retries a parked task that nothing wakes. park.lua chooses that time.
+	maxPause = 10 * time.Minute
+	// listsLast is the TTL of a list after the last task was parked.
+	listsLast = maxPause + 2*time.Minute
+	// arrival bounds the time in which a woken task gets its lock or is parked again.
 	arrival = 2 * time.Second
-	// AnswerIn is how long a call to Redis may take.
+	// AnswerIn bounds a call to Redis.
 	AnswerIn = 2 * time.Second
-	// looksAtMost is how many locks are looked at together.
+	// looksAtMost is the greatest number of locks that are checked together.
 	looksAtMost = 1000
 )
 
@@ -116,29 +116,29 @@ type Busy struct {
 	Want
 
 	ID          string
-	Began       time.Time     // its attempt
+	Began       time.Time     // when its attempt began
 	Stay        time.Duration // how long it may wait in its worker
-	Mean        time.Duration // how long a task has the lock
+	Mean        time.Duration // how long a task holds the lock
 	OnlyIfWoken bool          // it may be parked only if it was woken
-	Last        bool          // asynq archives it
+	Last        bool          // this is its last attempt, so asynq archives it
 }
 
-// An Answer is what becomes of a task with a busy lock.
+// An Answer tells what to do with a task that met a busy lock.
 type Answer struct {
 	What  Action
-	Due   time.Time // when it comes back by the clock; see Delay
+	Due   time.Time // when asynq retries it if nothing wakes it; see Delay
 	Woken bool      // it was woken from the list
 }
 
-// An Action is what becomes of a task.
+// An Action is the next step of a task.
 type Action int
 
 // park.lua returns these numbers.
 const (
-	Unknown      Action = iota // the queue is elsewhere, or its layout is another
-	WaitInWorker               // and park it if that is in vain
+	Unknown      Action = iota // no such task is active here: the queue is elsewhere, or asynq's keys have changed
+	WaitInWorker               // and park it if it does not get the lock
 	Park
-	Refuse       // as Busy.OnlyIfWoken says
+	Refuse       // because of Busy.OnlyIfWoken
 	LeaveGrouped // it belongs to a group and cannot be woken
 )
 
@@ -158,26 +158,26 @@ func (s Store) Park(ctx context.Context, b Busy) (Answer, error) {
 	return Answer{What: Action(got[0]), Due: time.Unix(got[1], 0), Woken: got[2] == 1}, nil
 }
 
-// A When says when tasks are to be woken.
+// A When is the condition for waking tasks.
 type When string
 
 // wake.lua compares these words.
 const (
 	Anyway When = "anyway"
-	Ahead  When = "ahead" // of the release, if no other task waits for a worker
+	Ahead  When = "ahead" // before the release, if no other task waits for a worker
 	Held   When = "held"  // to wait with others, if no older task waits in its worker
 )
 
-// A Wakening is what came of an attempt to wake tasks.
+// A Wakening is the result of Wake.
 type Wakening struct {
-	Left int  // how many are on the list; -1: it was not looked at
-	Soon bool // to be tried again immediately
+	Left int  // number of tasks on the list; -1: it was not read
+	Soon bool // wake again immediately
 	Some bool // tasks were moved to the front of their queue
-	Next bool // Ahead: a task is on its way, or waits in its worker
+	Next bool // with Ahead: a task is on its way, or waits in its worker
 }
 
-// Wake moves tasks of a list to the front of their queue, until n are on their way or wait. Tasks that have got the lock
-// leave the list.
+// Wake moves tasks of a list to the front of their queue, until n are on their way or wait. Tasks in gone have got the lock,
+// and are removed from the list.
 func (s Store) Wake(w Want, n int, when When, gone []string) (Wakening, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), AnswerIn)
 	defer cancel()
@@ -213,8 +213,8 @@ func (s Store) State(ctx context.Context, queue, id string) (string, error) {
 // Active is the state of a task that is in a worker.
 const Active = "active"
 
-// Restore puts a task back, to be retried at due, that asynq has archived: an attempt that began then was its last, but only its
-// lock was busy, whether Park has parked it or not. It reports whether the attempt is still active.
+// Restore puts a task that asynq has archived into the retry set, to be retried at due. The attempt that began at began was its
+// last, but only its lock was busy; isParked says whether Park has parked it. It reports whether the attempt is still active.
 func (s Store) Restore(queue, id string, began, due time.Time, isParked bool) (active bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), AnswerIn)
 	defer cancel()

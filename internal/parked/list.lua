@@ -1,9 +1,9 @@
--- Reads the tasks that stand on the list of a lock and wait for it, in their order. Writes nothing.
---   KEYS 1 list: ids of tasks, by when they came first  2 tasks to be retried  3 archived tasks
---   ARGV 1 what the keys of tasks begin with      2 how many to read at most
---   returns {how many stand behind them, then for each its id, when it came first (µs), state}; state is
---        parked: put back into its queue      woken: on its way to a worker      waiting: in its worker
--- sign.lua describes the field lockmw. Tasks that do not wait any more leave the list later.
+-- Reads the tasks on the list of a lock that wait for it, in their order. It writes nothing.
+--   KEYS 1 list: ids of tasks, by the time when they came first  2 retry set of asynq  3 archive of asynq
+--   ARGV 1 prefix of the keys of tasks      2 the greatest number of tasks to read
+--   returns {number of tasks behind them on the list, then for each task: its id, when it came first (µs), state}; the state is
+--        parked: back in its queue      woken: on its way to a worker      waiting: in its worker
+-- sign.lua describes the field lockmw. Tasks that no longer wait are left out; they are removed from the list later.
 local call = redis.call
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]

@@ -14,19 +14,19 @@ var lookLua string
 
 var lookScript = redis.NewScript(lookLua)
 
-// TurnLasts is how long a server that does not ask again keeps the turn to look.
+// TurnLasts is how long a server keeps the turn without another call of Look.
 const TurnLasts = 1500 * time.Millisecond
 
-// LookerOf is the id of the server whose turn it is to look at the lists of a queue.
+// LookerOf returns the key of the id of the server that has the turn to check the lists of a queue.
 func LookerOf(queue string) string { return InQueue(queue, "lockmw:looker") }
 
-// Look returns locks that have a list in a queue: all, or some at random if there are many. It reports whether it is the turn of
-// the server with this id to look at them. The turn lasts for TurnLasts unless the server calls Look again.
+// Look returns the locks that have a list in a queue: all, or some at random if there are many. It reports whether the server
+// with this id has the turn to check them. The turn lasts for TurnLasts unless the server calls Look again.
 func (s Store) Look(ctx context.Context, queue, id string) (locks []string, turn bool, err error) {
 	return s.look(ctx, queue, id, TurnLasts)
 }
 
-// EndTurn lets another server look.
+// EndTurn gives up the turn of a server, so that another one gets it.
 func (s Store) EndTurn(ctx context.Context, queue, id string) error {
 	_, _, err := s.look(ctx, queue, id, 0)
 	return err
@@ -46,8 +46,9 @@ func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) 
 	return locks, fmt.Sprint(got[0]) == "1", nil
 }
 
-// Free returns which of the locks nobody holds, by their Redis keys. On one server it asks about all of them together, and about a
-// half only where some are free. A Cluster, or a client of an unknown type, answers for each lock.
+// Free returns those of the locks, given by their Redis keys, that are free. On a single server it asks about all locks
+// together, and splits the group in halves only where some are free. A Cluster, or a client of an unknown type, is asked for
+// each lock.
 func Free(ctx context.Context, rdb redis.UniversalClient, locks []string) (free []string, err error) {
 	var groups [][]string
 	if _, ok := rdb.(*redis.Client); ok && len(locks) > 0 {

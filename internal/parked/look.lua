@@ -1,9 +1,10 @@
--- Names the locks that have a list in a queue, and gives one of the servers the turn to look whether they are free. The turn ends
--- when its server has not asked for a while. Two servers that look at the same time are harmless. Harmless when repeated.
---   KEYS 1 id of the server whose turn it is  2 lists: the locks that have a list
---   ARGV 1 id of the server that asks      2 how long a turn lasts (ms); 0: the server gives its turn up
---        3 how many locks to name at most
---   returns {1 if it is the turn of the server that asks, otherwise 0, locks…}; the locks are chosen at random if there are more
+-- Returns the locks that have a list in a queue, and gives one server the turn to check whether they are free. The turn ends
+-- when its server has not asked for a while. It does no harm if two servers check at the same time, or if an execution is
+-- repeated.
+--   KEYS 1 id of the server that has the turn  2 lists: the locks that have a list
+--   ARGV 1 id of the server that asks      2 length of a turn (ms); 0: the server gives up its turn
+--        3 the greatest number of locks to return
+--   returns {1 if the server that asks has the turn, otherwise 0, locks…}; if there are more locks, they are chosen at random
 local call = redis.call
 local looker = call('GET', KEYS[1])
 local mine = not looker or looker == ARGV[1]

@@ -1,6 +1,6 @@
-// Package parked keeps and reads which tasks of asynq wait for a lock: for each lock a list, next to asynq's own keys. asynqmw
-// parks and wakes tasks; the command and the inspector read the lists, without asynq. Only asynq.go and the scripts
-// next to it depend on how asynq keeps its tasks.
+// Package parked stores and reads the tasks of asynq that wait for locks. Each lock has a list, next to asynq's own keys.
+// asynqmw parks and wakes tasks; the command and the inspector read the lists, without asynq. Only asynq.go and the scripts
+// next to it depend on how asynq stores its tasks.
 package parked
 
 import (
@@ -26,29 +26,29 @@ type Task struct {
 	Key   string // of the lock
 	Queue string
 	ID    string
-	Place int       // among the tasks of its queue that wait for the lock; 1 is the next
+	Place int       // among the tasks of its queue that wait for the lock; 1 is the first
 	Since time.Time // when its first attempt began, by the clock of the queue's Redis
-	// State is parked for a task that was put back into its queue, woken for one on its way to a worker, and waiting for one
+	// State is "parked" for a task that is back in its queue, "woken" for a task on its way to a worker, and "waiting" for a task
 	// that waits in its worker.
 	State string
 }
 
-// A List is the tasks that wait for one lock, by queue and place.
+// A List contains the tasks that wait for one lock, by queue and place.
 type List struct {
 	Tasks []Task
-	More  int // about how many are not in Tasks
+	More  int // approximate number of tasks that are not in Tasks
 }
 
 const (
-	// Most is how many tasks of a queue and lock are read at most.
+	// Most is the greatest number of tasks that are read for a queue and lock.
 	Most = 100
-	// queuesKnownFor is how long a Reader does not ask for the queues again.
+	// queuesKnownFor is how long a Reader uses its list of queues before it reads them again.
 	queuesKnownFor = 5 * time.Second
-	// page is how many locks are asked for together.
+	// page is the number of locks read together.
 	page = 500
 )
 
-// A Reader reads the lists of the locks with a prefix. Safe for concurrent use.
+// A Reader reads the lists of the locks with one prefix. It is safe for concurrent use.
 type Reader struct {
 	rdb    redis.UniversalClient
 	layout script.Layout
@@ -60,10 +60,10 @@ type Reader struct {
 
 // NewReader returns a Reader for the Redis of asynq's queues.
 func NewReader(rdb redis.UniversalClient, prefix string) *Reader {
-	return &Reader{rdb: rdb, layout: script.NewLayout(prefix, false)} // the names of holders are the same in a Cluster
+	return &Reader{rdb: rdb, layout: script.NewLayout(prefix, false)} // the keys of holders are the same in a Cluster
 }
 
-// Tasks returns the tasks that wait for a key. Without asynq there are none.
+// Tasks returns the tasks that wait for a key. It returns none if Redis has no queues of asynq.
 func (r *Reader) Tasks(ctx context.Context, key string) (List, error) {
 	queues, err := r.allQueues(ctx)
 	if err != nil || len(queues) == 0 {
@@ -77,7 +77,7 @@ func (r *Reader) Tasks(ctx context.Context, key string) (List, error) {
 	return r.read(ctx, places)
 }
 
-// All yields the tasks that wait for any key, by queue. It ends with an error, if there is one.
+// All yields the tasks that wait for each key, queue by queue. After an error it yields the error and ends.
 func (r *Reader) All(ctx context.Context) iter.Seq2[List, error] {
 	return func(yield func(List, error) bool) {
 		queues, err := r.allQueues(ctx)
@@ -99,10 +99,10 @@ func (r *Reader) All(ctx context.Context) iter.Seq2[List, error] {
 	}
 }
 
-// A place is where the list of one lock is.
+// A place is the list of one lock in a queue.
 type place struct{ queue, key, lock string }
 
-// placesOf leaves out locks with another prefix.
+// placesOf returns the lists of these locks. It leaves out locks with another prefix.
 func (r *Reader) placesOf(queue string, locks []string) (places []place) {
 	slices.Sort(locks)
 	for _, lock := range locks {

@@ -1,14 +1,15 @@
--- What the scripts know of a task. This text stands in front of the other scripts.
---   signs(prefix .. id) returns nil if the task has no sign, otherwise a table with its fields
+-- The state of a task for the scripts of lockmw. This text is put in front of the other scripts.
+--   signs(prefix .. id) returns a table with the state of the task and the fields of its sign; letter is nil if it has no sign
 --   stored(task, id, retry, archived) returns the set in which asynq keeps the task because of its busy lock; otherwise nil
 -- The sign is the task's field lockmw: "<letter><more><till> <since> <began> <due>".
---   letter  w: it waits in its worker for its lock   p: it is parked   c: it was woken
---   more    C: it had been woken before   A: this was its last attempt, so that asynq archives it
---   till    until when it is on its way: to a worker (c), or back into the queue (w and p) (µs)
+--   letter  w: it waits for its lock in its worker   p: it is parked   c: it was woken
+--   more    C: it had been woken before   A: this was its last attempt, so asynq archives it
+--   till    the end of its way (µs): to a worker (c), or back into the queue (w and p)
 --   since   when it first met its lock (µs)
---   began   when its last attempt began, and due, when it comes back by the clock (µs, s), by the clock of its process
--- asynq stores with each task when it is due again, or when it was archived. That tells a task that was parked from one that
--- has failed since: nothing else that asynq's public interface lets a handler choose is stored with a task.
+--   began   when its last attempt began (µs), by the clock of its process
+--   due     when asynq retries it if nothing wakes it (s), by the same clock
+-- asynq stores with each task when it is due again, or when it was archived. This distinguishes a parked task from a task that
+-- has failed since. asynq's public interface lets a handler choose no other value that is stored with a task.
 local function signs(key)
   local t = redis.call('HMGET', key, 'state', 'lockmw', 'lockmw_back')
   local letter, more, till, since, began, due = string.match(t[2] or '', '^(%l)(%u*)(%d+) (%d+) (%d+) (%d+)$')

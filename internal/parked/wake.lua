@@ -1,30 +1,31 @@
--- Wakes tasks of the list of a lock: moves them to the front of their queue. A task is woken only while asynq keeps it because
--- of that lock. If that was its last attempt, asynq has archived it, and restore.lua may not have run: the process died. Tasks
--- that were woken, or are active, stay on the list until they have got the lock; all others leave it. Harmless when repeated.
---   KEYS 1 list: ids of tasks, by when they came first  2 lists: the locks that have a list
---        3 pending tasks  4 tasks to be retried  5 archived tasks  6 mark of a paused queue
---   ARGV 1 what the keys of tasks begin with      2 lock      3 how many are to be on their way or wait for the lock
---        4 when: anyway; "ahead": only if no other task waits for a worker; "held": only if no older task waits for the lock
---        5 now (ns)      6 for how long a task counts that was woken (µs)      7… tasks that have got the lock
---   returns {how many are left in the list or -1, 1 if it is to be tried again immediately, how many were woken,
---        ahead of the release: how many are on their way or wait}
+-- Wakes tasks on the list of a lock: moves them to the front of their queue. A task is woken only while asynq keeps it because
+-- of that lock. If the attempt was its last, asynq has archived the task; if its process died, restore.lua may not have run.
+-- Tasks that were woken or are active stay on the list until they get the lock; all others are removed from it. A repeated
+-- execution does no harm.
+--   KEYS 1 list: ids of tasks, by the time when they came first  2 lists: the locks that have a list
+--        3 pending tasks  4 retry set of asynq  5 archive of asynq  6 mark of a paused queue
+--   ARGV 1 prefix of the keys of tasks      2 lock      3 how many tasks should be on their way or wait for the lock
+--        4 when: "anyway"; "ahead": only if no other task waits for a worker; "held": only if no older task waits for the lock
+--        5 now (ns)      6 how long a woken task counts as on its way (µs)      7… tasks that have got the lock
+--   returns {number of tasks left on the list or -1, 1 if another execution must follow immediately, number of woken tasks,
+--        with "ahead": number of tasks that are on their way or wait}
 -- sign.lua describes the field lockmw.
 local call = redis.call
 for i = 7, #ARGV do call('ZREM', KEYS[1], ARGV[i]) end
 if call('EXISTS', KEYS[6]) == 1 or ARGV[4] == 'ahead' and call('LLEN', KEYS[3]) > 0 then return {-1, 0, 0, 0} end
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local ahead, most = ARGV[4] == 'ahead', tonumber(ARGV[3])
+local ahead, limit = ARGV[4] == 'ahead', tonumber(ARGV[3])
 local chosen, coming, soon = {}, 0, 0
 local ids = call('ZRANGE', KEYS[1], 0, 99)
 for i, id in ipairs(ids) do
-  if coming + #chosen >= most then break end
+  if coming + #chosen >= limit then break end
   local task = signs(ARGV[1] .. id)
   local active, set = task.state == 'active', stored(task, id, KEYS[4], KEYS[5])
-  local fresh = task.till > now -- or it has got the lock, or its worker has died
+  local fresh = task.till > now -- otherwise it has got the lock, or its worker has died
   local waits = task.letter == 'w' and active and task.till - 15000 > now
   if task.state == 'pending' and (task.woken or task.letter == 'w' and fresh) or active and task.woken and fresh then
-    -- It is on its way. A task whose server is shut down while it waits is at the front of its queue.
+    -- It is on its way. If its server shut down while the task waited, it is at the front of its queue.
     if not ahead then break end
     coming = coming + 1
   elseif waits then
@@ -40,7 +41,7 @@ for i, id in ipairs(ids) do
     soon = i == 100 and 1 or 0
   end
 end
-for i = #chosen, 1, -1 do -- the first one is to be at the front
+for i = #chosen, 1, -1 do -- in reverse, so that the first one ends up in front
   local id, set, task = unpack(chosen[i])
   call('RPUSH', KEYS[3], id)
   call('ZREM', set, id)

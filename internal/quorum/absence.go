@@ -11,18 +11,18 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// majorityMayAnswer reports whether it is not known that too few nodes answer.
+// majorityMayAnswer reports whether enough nodes may answer: fewer than a quorum are known to be unreachable.
 func (l *Locks) majorityMayAnswer() bool {
 	present := 0
 	for _, n := range l.nodes {
-		if !n.away {
+		if !n.unreachable {
 			present++
 		}
 	}
 	return present >= l.cfg.Quorum
 }
 
-// finalError returns the error that no wait will help against; nil if there is none.
+// finalError returns an error that waiting cannot change; nil if there is none.
 func (b *bid) finalError() error {
 	var final error
 	n := 0
@@ -54,9 +54,9 @@ func unwrapAcquire(err error) error {
 	return err
 }
 
-// whyInVain says that too few nodes answer a caller whose wait has ended, and why; nil if enough do, if somebody has the lock, or
-// if there was no time to find out.
-func (b *bid) whyInVain() error {
+// whyUnavailable returns the error for a caller whose wait has ended because too few nodes answer. It returns nil if enough do,
+// if another process holds the lock, or if there was no time to find out.
+func (b *bid) whyUnavailable() error {
 	switch there, _ := b.absence(); {
 	case b.isRefused:
 		return nil
@@ -68,29 +68,29 @@ func (b *bid) whyInVain() error {
 	return b.unavailable()
 }
 
-// tooManyFailed reports whether the bid could not have enough nodes even if nobody else had any. Then it is not known whether
-// somebody has the lock.
+// tooManyFailed reports whether the bid could not have enough nodes even if no other process held any. Then it is unknown
+// whether the lock is held.
 func (b *bid) tooManyFailed() bool {
 	left := 0
 	for i, n := range b.e.l.nodes {
-		if v := b.votes[i]; v != nil && v.state != failed || v == nil && !n.away {
+		if v := b.votes[i]; v != nil && v.state != failed || v == nil && !n.unreachable {
 			left++
 		}
 	}
 	return left < b.e.l.cfg.Quorum
 }
 
-// unavailable says that too few nodes answer, and why.
+// unavailable returns the error that too few nodes answer, with the reasons.
 func (b *bid) unavailable() error {
 	there, absent := b.absence()
 	n, k := len(b.e.l.nodes), b.e.l.cfg.Quorum
 	if len(absent) == 0 {
-		return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs", core.ErrUnavailable, there, n, k)
+		return fmt.Errorf("%w: %d of %d nodes have answered, %d required", core.ErrUnavailable, there, n, k)
 	}
-	return fmt.Errorf("%w: %d of %d nodes have answered, of %d that it needs: %w", core.ErrUnavailable, there, n, k, absent)
+	return fmt.Errorf("%w: %d of %d nodes have answered, %d required: %w", core.ErrUnavailable, there, n, k, absent)
 }
 
-// absence returns how many nodes answer, and why others do not.
+// absence returns how many nodes answer, and why the others do not.
 func (b *bid) absence() (there int, absent nodeErrors) {
 	l, now := b.e.l, time.Now()
 	for i, n := range l.nodes {
@@ -106,7 +106,7 @@ func (b *bid) absence() (there int, absent nodeErrors) {
 	return there, absent
 }
 
-// failure returns why the request has failed; nil if it has not.
+// failure returns the error of the request; nil if it has not failed.
 func (v *vote) failure() error {
 	if v == nil {
 		return nil
@@ -114,7 +114,7 @@ func (v *vote) failure() error {
 	return v.err
 }
 
-// explain says at which node err has occurred.
+// explain adds the node to err.
 func (n *node) explain(err error) error {
 	err = unwrapAcquire(err)
 	if addr := n.engine.Addr(); addr != "" {
@@ -123,7 +123,7 @@ func (n *node) explain(err error) error {
 	return fmt.Errorf("node %d: %w", n.index+1, err)
 }
 
-// nodeErrors are why nodes do not answer, in their order.
+// nodeErrors are the reasons why nodes do not answer, in the order of the nodes.
 type nodeErrors []error
 
 func (all nodeErrors) Error() string {
@@ -136,7 +136,7 @@ func (all nodeErrors) Error() string {
 
 func (all nodeErrors) Unwrap() []error { return all }
 
-// Fault is for core.FaultOf: waiting helps if that helps at one of the nodes.
+// Fault is for core.FaultOf: waiting helps if it helps at one of the nodes.
 func (all nodeErrors) Fault() core.Fault {
 	least := core.Lasting
 	for _, err := range all {

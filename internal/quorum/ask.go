@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// ask asks the nodes, all at once. One that is away is left out, unless it is needed.
+// ask asks all nodes together. A node that is unreachable is left out, unless it is needed.
 func (b *bid) ask() {
 	e, l, now := b.e, b.e.l, time.Now()
 	lead := e.waiters.Leader()
@@ -22,7 +22,7 @@ func (b *bid) ask() {
 	}
 	present := 0
 	for _, n := range l.nodes {
-		if !n.away {
+		if !n.unreachable {
 			present++
 		}
 	}
@@ -31,7 +31,7 @@ func (b *bid) ask() {
 	queue := l.majority(now) && e.waits()
 	token := l.propose(now)
 	for _, n := range l.nodes {
-		if n.away && !all {
+		if n.unreachable && !all {
 			continue
 		}
 		wait := time.Duration(0)
@@ -45,12 +45,12 @@ func (b *bid) ask() {
 	}
 }
 
-// findFirst returns the first node of the key's order that answers. If all nodes are needed, it is the first of all.
+// findFirst returns the first node of the key's order that answers. If all nodes are needed, it is the first of the order.
 func (b *bid) findFirst() *node {
 	l := b.e.l
 	if l.cfg.Quorum < len(l.nodes) {
 		for i := range l.nodes {
-			if n := b.order(i); !n.away {
+			if n := b.order(i); !n.unreachable {
 				return n
 			}
 		}
@@ -58,7 +58,7 @@ func (b *bid) findFirst() *node {
 	return b.order(0)
 }
 
-// queueAt has the bid wait in the queue of a node.
+// queueAt queues the bid at a node.
 func (b *bid) queueAt(n *node, lead *localq.Waiter) {
 	v := b.e.newVote(n, b.terms, core.Forever)
 	v.bid, v.extra.Tokens, v.extra.Wants = b, b.e.tokensWanted(), true
@@ -73,17 +73,17 @@ func (b *bid) queueAt(n *node, lead *localq.Waiter) {
 	v.send(lead.Ctx)
 }
 
-// askRest asks the other nodes when the first is had.
+// askRest asks the other nodes when the first has granted the lock.
 func (b *bid) askRest(first *vote) {
 	e, lead := b.e, b.e.waiters.Leader()
 	if lead == nil {
 		b.giveUp()
 		return
 	}
-	b.phase, b.isPatient, b.begun = climbs, false, time.Now()
-	b.after(climbTime, b.delay)
+	b.phase, b.isPatient, b.begun = inOrder, false, time.Now()
+	b.after(inOrderTime, b.delay)
 	for _, n := range e.l.nodes {
-		if n == b.first || n.away && e.l.cfg.Quorum < len(e.l.nodes) {
+		if n == b.first || n.unreachable && e.l.cfg.Quorum < len(e.l.nodes) {
 			continue
 		}
 		v := e.newVote(n, b.terms, 0)

@@ -8,45 +8,45 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// A bid is one way to a lease: it asks the nodes, and waits for them. The mutex of Locks guards it.
+// A bid is one attempt to get a lease: it asks the nodes and waits for them. The mutex of Locks guards it.
 type bid struct {
 	e       *entry
 	begun   time.Time
-	terms   *core.Request // of the caller that it is made for
+	terms   *core.Request // of the caller for which the bid is made
 	phase   phase
 	order   func(i int) *node
-	first   *node   // in whose queue it waits
-	votes   []*vote // by node: the last one that was made for it; nil: none
+	first   *node   // in whose queue the bid waits
+	votes   []*vote // by node: its last request of this bid; nil: none
 	timer   *time.Timer
-	timerID int // of the timer that counts
+	timerID int // of the timer that counts; earlier timers have no effect
 
-	isRefused bool // somebody else has the lock
-	isPatient bool // enough time was given to nodes that have not answered
+	isRefused bool // another process holds the lock
+	isPatient bool // nodes that have not answered had enough time
 	chosen    choice
-	raising   int   // how many answers are to come
-	tokens    int   // that it wants
+	raising   int   // answers to come
+	tokens    int   // wanted
 	joined    int64 // how many callers had joined when the nodes were asked
-	why       error // why it came to nothing though nobody was in the way; nil: that is not known
+	why       error // why it failed although nobody held the lock; nil: unknown
 	over      bool
 }
 
 type phase int8
 
 const (
-	starting phase = iota // nodes are looked at: too few have answered, or some may have forgotten tokens
-	asks                  // all nodes at once
-	raises                // nodes that have given lesser tokens
-	waits                 // in the queue of the first node
-	climbs                // in the queues of the next ones, as it has the first
-	pauses                // before it begins anew
+	starting phase = iota // checks nodes: too few have answered, or some may have lost tokens
+	asks                  // asks all nodes together
+	raises                // raises nodes that gave smaller tokens
+	waits                 // waits in the queue of the first node
+	inOrder               // holds the first node, and queues at the others one after the other
+	pauses                // waits before it begins anew
 )
 
 // begin begins the bid, or begins it anew.
 func (b *bid) begin() {
 	l := b.e.l
-	if l.wantsTrust(b.e.key) {
+	if l.mustVerify(b.e.key) {
 		b.phase = starting
-		l.trustNodes(b.e.key, func() {
+		l.verifyNodes(b.e.key, func() {
 			if !b.over && b.phase == starting {
 				b.ask()
 			}
@@ -61,15 +61,15 @@ func (b *bid) begin() {
 	b.ask()
 }
 
-// onProbed goes on when nodes were asked whether they answer: a bid that cannot have enough of them must not keep others
-// from those that it can have, be it for a moment.
+// onProbed continues after nodes were asked whether they answer. A bid that cannot have enough of them must not take any, not
+// even for a moment: it would block other processes.
 func (b *bid) onProbed() {
 	switch l := b.e.l; {
 	case b.over || b.phase != starting:
 	case l.majorityMayAnswer():
 		b.ask()
 	default:
-		b.e.failAll(&core.AcquireError{Err: b.unavailable()}, (*localq.Waiter).IsHurried)
+		b.e.failAll(&core.AcquireError{Err: b.unavailable()}, (*localq.Waiter).FailsFast)
 		b.pauseOrEnd()
 	}
 }
@@ -84,7 +84,7 @@ func (b *bid) granted() (list []*vote) {
 	return list
 }
 
-// open returns how many answers are to come, and how many nodes the bid waits for.
+// open returns how many answers are to come, and in how many queues the bid waits.
 func (b *bid) open() (asked, inQueue int) {
 	for _, v := range b.votes {
 		switch {
@@ -108,20 +108,20 @@ func (b *bid) answered() (n int) {
 	return n
 }
 
-// step goes on after something has happened.
+// step continues after an event.
 func (b *bid) step() {
 	if b.over {
 		return
 	}
 	switch b.phase {
-	case asks, climbs, waits:
+	case asks, inOrder, waits:
 		b.count()
 	case raises:
 		b.onRaised()
 	}
 }
 
-// count looks whether the bid has enough nodes.
+// count checks whether the bid has enough nodes.
 func (b *bid) count() {
 	k := b.e.l.cfg.Quorum
 	have := b.granted()
@@ -131,17 +131,17 @@ func (b *bid) count() {
 	}
 	switch {
 	case len(have) >= k:
-		b.settle(have, asked)
+		b.chooseTokens(have, asked)
 	case b.phase == waits:
 		b.onWaits(asked + inQueue)
-	case len(have)+asked < k && !(b.phase == climbs && inQueue > 0):
+	case len(have)+asked < k && !(b.phase == inOrder && inQueue > 0):
 		b.fail(have)
-	case b.phase == climbs:
-		b.climb()
+	case b.phase == inOrder:
+		b.acquireInOrder()
 	}
 }
 
-// withoutOutliers gives up nodes whose tokens are not believed, and returns the others.
+// withoutOutliers gives up nodes whose tokens are not accepted, and returns the others.
 func (b *bid) withoutOutliers(have []*vote) []*vote {
 	far := outliers(have)
 	for _, v := range far {
@@ -154,35 +154,35 @@ func (b *bid) withoutOutliers(have []*vote) []*vote {
 	return have
 }
 
-// settle finds out the token of a bid that has enough nodes.
-func (b *bid) settle(have []*vote, asked int) {
+// chooseTokens chooses the tokens of a bid that has enough nodes.
+func (b *bid) chooseTokens(have []*vote, asked int) {
 	l := b.e.l
 	b.chosen = choose(have, l.cfg.Quorum)
 	switch {
 	case b.chosen.last >= b.chosen.first, !l.cfg.Tokens:
 		b.succeed(have)
-	case asked > 0 && !b.isPatient: // their tokens may spare the others a raise
+	case asked > 0 && !b.isPatient: // with their tokens, the other nodes may not need a raise
 		b.after(max(raiseGrace, time.Since(b.begun)), func() {
 			b.isPatient = true
 			b.step()
 		})
-	case asked > 0 && len(outliers(have)) > 0: // the others' tokens say who is right
+	case asked > 0 && len(outliers(have)) > 0: // the tokens still to come show which ones are right
 	default:
 		b.raise()
 	}
 }
 
-// raise has the nodes know the token that have given a lesser one.
+// raise raises the nodes that gave a smaller token.
 func (b *bid) raise() {
 	b.phase = raises
 	b.stopTimer()
 	b.onRaised()
 }
 
-// raiseRest raises the nodes that count and do not know the token. Some of them may have answered after it was chosen.
+// raiseRest raises the nodes that count and whose counters are below the token. Some may have answered after it was chosen.
 func (b *bid) raiseRest() {
 	for _, v := range b.granted() {
-		if v.knows >= b.chosen.first || v.raising {
+		if v.counter >= b.chosen.first || v.raising {
 			continue
 		}
 		b.raising++
@@ -200,15 +200,15 @@ func (b *bid) raiseRest() {
 	}
 }
 
-// onRaised begins the lease when enough nodes count and know its token: deadlines are looked at after the last answer. A node that
-// has answered late may stand for one that does not count any more, and may have given a greater token.
+// onRaised begins the lease when enough nodes count and have its token in their counters. Deadlines are checked after the last
+// answer. A node that answered late may replace one that no longer counts, and may have given a greater token.
 func (b *bid) onRaised() {
 	k := b.e.l.cfg.Quorum
 	have := b.withoutOutliers(b.granted())
 	if len(have) >= k {
 		b.chosen.first = max(b.chosen.first, choose(have, k).first)
-		if lastKnown(have, k) >= b.chosen.first {
-			b.chosen.last = lastKnown(have, k)
+		if lastReached(have, k) >= b.chosen.first {
+			b.chosen.last = lastReached(have, k)
 			b.succeed(have)
 			return
 		}
@@ -220,7 +220,7 @@ func (b *bid) onRaised() {
 	}
 }
 
-// succeed makes a lease of what the nodes have granted.
+// succeed makes a lease of the grants of these nodes.
 func (b *bid) succeed(have []*vote) {
 	e := b.e
 	lead := e.waiters.Leader()
@@ -228,8 +228,8 @@ func (b *bid) succeed(have []*vote) {
 	case lead == nil:
 		b.giveUp()
 		return
-	case lead.Req.Lease != b.terms.Lease || lead.Req.Fixed != b.terms.Fixed: // who it was made for has left
-		b.retreat()
+	case lead.Req.Lease != b.terms.Lease || lead.Req.Fixed != b.terms.Fixed: // the caller for which it was made has left
+		b.dropAll()
 		b.begin()
 		return
 	}
@@ -238,15 +238,15 @@ func (b *bid) succeed(have []*vote) {
 	newLease(e, lead, b.chosen, have, b.votes)
 }
 
-// giveUp ends a bid that nobody waits for. There may be callers whose time has ended, and who do not know it yet.
+// giveUp ends a bid for which no caller waits. There may be callers whose time has ended and that have not returned yet.
 func (b *bid) giveUp() {
-	b.e.why = b.whyInVain()
+	b.e.why = b.whyUnavailable()
 	b.end()
 	drop(b.votes)
 	b.e.tidy()
 }
 
-// end ends the bid. What it has asked for is somebody else's.
+// end ends the bid. The caller must drop its requests, or make a lease of them.
 func (b *bid) end() {
 	b.over = true
 	b.stopTimer()
@@ -255,7 +255,7 @@ func (b *bid) end() {
 	}
 }
 
-// after has f called later, with l.mu held, unless the bid is over or another timer is set before.
+// after calls f later, with l.mu held, unless the bid has ended or another timer was set.
 func (b *bid) after(d time.Duration, f func()) {
 	b.stopTimer()
 	id, l := b.timerID, b.e.l
@@ -275,5 +275,5 @@ func (b *bid) stopTimer() {
 	}
 }
 
-// background is what requests that no caller waits for are sent with.
+// background is the context of requests for which no caller waits.
 var background = context.Background()

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/engine"
 )
 
-// watchNodes has the locks end with their nodes' engines.
+// watchNodes closes the locks when the engines of all nodes are closed.
 func (l *Locks) watchNodes() {
 	open := len(l.nodes)
 	for _, n := range l.nodes {
@@ -52,8 +52,8 @@ func (l *Locks) Shutdown(ctx context.Context) error {
 	return l.holds.AwaitEnd(ctx)
 }
 
-// Close ends waits and holds, releases the locks, and returns when no goroutine is left, and the nodes have confirmed what is
-// released or confirm nothing more: its error says how many locks are left. The engines stay open.
+// Close ends waits and holds and releases the locks. It returns when no goroutine is left, and the nodes have confirmed all
+// releases or confirm no more. Its error contains the number of locks that are left. The engines stay open.
 func (l *Locks) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -63,25 +63,26 @@ func (l *Locks) Close() error {
 	}
 	l.closing, l.closed = true, true
 	l.failCalls()
-	var tells []func()
+	var callbacks []func()
 	for s := range l.leases {
-		if tell := s.lose(fmt.Errorf("%w with the lock held", core.ErrClosed)); tell != nil {
-			tells = append(tells, tell)
+		if notify := s.lose(fmt.Errorf("%w with the lock held", core.ErrClosed)); notify != nil {
+			callbacks = append(callbacks, notify)
 		}
 	}
 	l.mu.Unlock()
 	for _, stop := range l.stopWatching {
 		stop()
 	}
-	for _, tell := range tells {
-		tell()
+	for _, notify := range callbacks {
+		notify()
 	}
 	l.cancel()
 	l.wg.Wait()
 	return l.awaitEndings().Report(l.nodes[0].engine.Config().Logger)
 }
 
-// awaitEndings waits until the nodes have confirmed what is released, or confirm nothing more. A lock is free when a quorum has.
+// awaitEndings waits until the nodes have confirmed all releases, or confirm no more. A lock is free when a quorum has
+// confirmed.
 func (l *Locks) awaitEndings() engine.Left {
 	var mu sync.Mutex
 	var all []engine.Left
@@ -92,5 +93,5 @@ func (l *Locks) awaitEndings() engine.Left {
 		all = append(all, left)
 	})
 	slices.SortFunc(all, func(a, b engine.Left) int { return a.Holds - b.Holds })
-	return all[l.cfg.Quorum-1] // a node that leaves more than another is taken to leave the same ones, and further ones
+	return all[l.cfg.Quorum-1] // assumes that a node with more locks left has also left the locks of a node with fewer
 }

@@ -14,15 +14,15 @@ type entry struct {
 	key string
 
 	waiters localq.Queue
-	bid     *bid     // under way; nil: none
-	lease   *lease   // held by one of this process; nil: none
-	release *release // under way; nil: none
+	bid     *bid     // in progress; nil: none
+	lease   *lease   // held by this process; nil: none
+	release *release // in progress; nil: none
 	holder  atomic.Pointer[hold]
 
-	why       error         // why the last bid came to nothing before its callers knew; nil: it is not known
-	holders   []core.Holder // of other processes, that were in the way last
+	why       error         // why the last bid failed, for callers that have not returned yet; nil: unknown
+	holders   []core.Holder // the last known holders in other processes
 	contended bool          // others waited when the last lease was released
-	delays    int           // bids in a row that came to nothing
+	delays    int           // failed bids in a row
 	block     int           // for how many passes the last uncontended bid wanted tokens
 }
 
@@ -31,7 +31,7 @@ func (e *entry) enqueue(w *localq.Waiter) error {
 	holders, held := e.knownHolders()
 	waiting := e.waiters.Len
 	if e.lease == nil && e.release == nil && !held && waiting > 0 {
-		waiting-- // who may have the lock at once
+		waiting-- // the first of them may get the lock immediately
 	}
 	switch most := w.Req.MaxWaiters; {
 	case w.Tries() && held:
@@ -40,14 +40,14 @@ func (e *entry) enqueue(w *localq.Waiter) error {
 		return localq.TooMany(waiting, holders)
 	}
 	e.waiters.Push(w)
-	if b := e.bid; b != nil && b.phase == pauses && w.IsHurried() {
+	if b := e.bid; b != nil && b.phase == pauses && w.FailsFast() {
 		b.stopTimer()
-		b.begin() // it does not wait for nodes that are away, but wants to know whether they still are
+		b.begin() // this call does not wait for unreachable nodes, so ask them again now
 	}
 	return nil
 }
 
-// knownHolders returns the holders as far as they are known, and whether the lock is certainly held.
+// knownHolders returns the known holders, and whether the lock is certainly held.
 func (e *entry) knownHolders() (holders []core.Holder, held bool) {
 	switch {
 	case e.lease != nil:
@@ -72,7 +72,7 @@ func (e *entry) start() {
 	b.begin()
 }
 
-// waits reports whether somebody wants more than one try.
+// waits reports whether any caller wants more than one try.
 func (e *entry) waits() bool {
 	for w := range e.waiters.All() {
 		if !w.Tries() && !w.HasEnded() {
@@ -88,7 +88,7 @@ func (e *entry) finish(w *localq.Waiter, h core.Hold, err error) {
 	w.Finish(h, err)
 }
 
-// failAll ends all waits, or those that fail says.
+// failAll ends all waits, or those for which fail returns true.
 func (e *entry) failAll(err error, fail func(*localq.Waiter) bool) {
 	for w := range e.waiters.All() {
 		if fail == nil || fail(w) {
@@ -97,7 +97,7 @@ func (e *entry) failAll(err error, fail func(*localq.Waiter) bool) {
 	}
 }
 
-// notify lets every waiter know what it waits for.
+// notify reports the holders to every waiter.
 func (e *entry) notify(wait core.Wait) {
 	if wait.Holders != nil {
 		e.holders = wait.Holders
@@ -121,7 +121,7 @@ func (e *entry) Busy() *core.AcquireError {
 func (e *entry) InVain() *core.AcquireError {
 	why := e.why
 	if b := e.bid; b != nil {
-		why = b.whyInVain()
+		why = b.whyUnavailable()
 	}
 	if why != nil {
 		return &core.AcquireError{Err: why}
@@ -141,7 +141,7 @@ func (e *entry) GiveBack(h core.Hold) {
 	e.Lock()
 	held.Abandoned = true
 	e.Unlock()
-	_, _ = h.Release(localq.GiveUpPatience) // what fails is tried again in the background
+	_, _ = h.Release(localq.GiveUpPatience) // the engines retry failed releases in the background
 }
 
 // InTheWay implements localq.Line.
@@ -154,7 +154,7 @@ func (e *entry) InTheWay(*localq.Waiter) *core.LocalHold {
 	return &local
 }
 
-// abandon ends the bid if nobody waits for it any more.
+// abandon ends the bid if no caller waits for it any more.
 func (e *entry) abandon() {
 	if b := e.bid; b != nil && e.waiters.Len == 0 {
 		b.end()

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// An extension is one call of Extend. It asks the nodes of the lease, and those that join the lease before enough nodes have
+// An extension is one call of Extend. It asks the nodes of the lease, and the nodes that join the lease before enough have
 // answered. The mutex of Locks guards it.
 type extension struct {
 	hold  *hold
@@ -20,18 +20,18 @@ type extension struct {
 
 	asked  []*vote
 	open   int         // answers to come
-	done   []*vote     // that were extended
-	err    error       // why another one was not
-	hasty  bool        // it does not wait for nodes that are to join
-	timer  *time.Timer // ends it without the nodes that have not answered; nil: too few have
-	result chan error  // has room for it
+	done   []*vote     // nodes that were extended
+	err    error       // why a node was not extended
+	hasty  bool        // do not wait for nodes that are to join
+	timer  *time.Timer // ends the call without the nodes that have not answered; nil: too few have
+	result chan error  // has room for one result
 	over   bool
 }
 
-// stragglersTime is for how long nodes are waited for that have not been extended when enough have.
+// stragglersTime is how long the other nodes are waited for when enough nodes were extended.
 const stragglersTime = 50 * time.Millisecond
 
-// Extend implements core.Hold. It has enough nodes when it returns without an error.
+// Extend implements core.Hold. If it returns nil, enough nodes were extended.
 func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
 	s, l := h.lease, h.lease.e.l
 	ctx, cancel := context.WithCancel(ctx)
@@ -57,7 +57,7 @@ func (h *hold) Extend(ctx context.Context, lease time.Duration) error {
 	x.hasty = true
 	x.step()
 	l.mu.Unlock()
-	return <-x.result // the nodes heed the end of ctx
+	return <-x.result // the requests end with ctx
 }
 
 // ask extends the lease at one node.
@@ -126,18 +126,18 @@ func (x *extension) end(err error) {
 	x.result <- err
 }
 
-// failure says why too few nodes were extended.
+// failure returns the error that too few nodes were extended.
 func (x *extension) failure() error {
 	if ended := x.hold.Ended(); ended != nil {
 		return ended
 	}
 	if l := x.hold.lease.e.l; x.err == nil || core.IsLoss(x.err) {
-		return fmt.Errorf("%w: %d of %d nodes were extended, of %d that it needs", core.ErrUnavailable, len(x.done), len(l.nodes), l.cfg.Quorum)
+		return fmt.Errorf("%w: %d of %d nodes were extended, %d required", core.ErrUnavailable, len(x.done), len(l.nodes), l.cfg.Quorum)
 	}
 	return x.err
 }
 
-// stepExtensions lets extensions that are under way go on after a node has joined, or will not.
+// stepExtensions continues the extensions in progress after a node has joined, or has failed to join.
 func (l *lease) stepExtensions() {
 	for _, x := range slices.Clone(l.extensions) {
 		if !l.over {
@@ -156,7 +156,7 @@ func (l *lease) expects() bool {
 	})
 }
 
-// deadlines returns until when nodes count. It needs no mutex.
+// deadlines returns the instants until which nodes count. It needs no mutex.
 func deadlines(votes []*vote) (times []clock.Instant) {
 	for _, v := range votes {
 		times = append(times, v.deadline())

@@ -9,11 +9,11 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// A hold is one caller's turn with a lease. It implements core.Hold. The mutex of Locks guards what changes.
+// A hold is one caller's turn with a lease. It implements core.Hold. The mutex of Locks guards its mutable state.
 type hold struct {
 	localq.Hold
 	lease *lease
-	timer *clock.Timer // ends it when its maximum is over; nil: it has none
+	timer *clock.Timer // ends the hold after its maximum; nil: it has none
 }
 
 // give gives the lease to a waiter, with the next token.
@@ -31,7 +31,7 @@ func (e *entry) give(l *lease, w *localq.Waiter) {
 	e.finish(w, h, nil)
 }
 
-// onLimit ends a hold whose maximum is over.
+// onLimit ends a hold whose maximum has passed.
 func (h *hold) onLimit() {
 	l := h.lease.e.l
 	l.mu.Lock()
@@ -39,16 +39,16 @@ func (h *hold) onLimit() {
 		l.mu.Unlock()
 		return
 	}
-	tell := h.lease.lose(h.outOfTime())
-	l.unlockAndTell(tell)
+	notify := h.lease.lose(h.outOfTime())
+	l.unlockAndNotify(notify)
 }
 
-// outOfTime returns the loss of a hold whose time is over.
+// outOfTime returns the loss of a hold whose time has expired.
 func (h *hold) outOfTime() error {
-	return h.OutOfTime(clock.Now(), "its lease ran out without a renewal at enough nodes")
+	return h.OutOfTime(clock.Now(), "its lease expired without a renewal at enough nodes")
 }
 
-// end ends the hold on this side. lost is nil if it was released.
+// end ends the hold in this process. lost is nil if it was released.
 func (h *hold) end(lost error) {
 	if h.timer != nil {
 		h.timer.Stop()
@@ -58,7 +58,7 @@ func (h *hold) end(lost error) {
 	h.lease.e.l.holds.End()
 }
 
-// process is how an operator recognises this process: by its name at the first node.
+// process returns the name of this process for operators: its name at the first node.
 func (l *Locks) process() string { return l.nodes[0].engine.Process() }
 
 // Deadline implements core.Hold.
@@ -84,11 +84,12 @@ func (h *hold) KeepTaken(d time.Duration) {
 	h.Keep(d)
 }
 
-// isForgotten reports whether nobody can release the hold any more. It needs no mutex.
+// isForgotten reports whether the hold can no longer be released, because nothing refers to it. It needs no mutex.
 func (h *hold) isForgotten() bool { return h.Req.Events.IsForgotten() }
 
-// onForgotten notes that the hold is not renewed any more. It returns what tells that; nil if it is known.
-func (h *hold) onForgotten() (tell func()) {
+// onForgotten notes that the hold is no longer renewed. It returns the callback that reports this; nil if it was reported
+// already.
+func (h *hold) onForgotten() (notify func()) {
 	if h.Over || h.Forgotten {
 		return nil
 	}

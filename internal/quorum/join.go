@@ -8,11 +8,11 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// joinPause is between two tries to have nodes join a lease.
+// joinPause separates two requests to a node to join a lease.
 const joinPause = time.Second
 
-// join asks the nodes that are no part of the lease, and are not away, to become that. A request queues: others may have the
-// node for a moment, in a bid that comes to nothing, and the lease must not miss the next moment.
+// join asks the reachable nodes that are not part of the lease to join it. A request queues, because a failed bid of another
+// process may have the node for a moment, and the lease must get it after that.
 func (l *lease) join(now time.Time) {
 	if l.over || now.Sub(l.joined) < joinPause || !l.isMissing() {
 		return
@@ -24,7 +24,7 @@ func (l *lease) join(now time.Time) {
 	l.joined = now
 	for i, n := range l.e.l.nodes {
 		switch v := l.votes[i]; {
-		case n.away, v != nil && (v.state == asking || v.state == queued):
+		case n.unreachable, v != nil && (v.state == asking || v.state == queued):
 		case v.counts() && (v.raising || l.has(v)):
 		case v.counts(): // its counter could not be raised
 			l.onVote(v)
@@ -34,7 +34,7 @@ func (l *lease) join(now time.Time) {
 	}
 }
 
-// askToJoin asks a node to become a part of the lease.
+// askToJoin asks a node to join the lease.
 func (l *lease) askToJoin(n *node) {
 	terms := l.terms
 	if ends := l.ends.Load(); ends != nil {
@@ -52,7 +52,7 @@ func (l *lease) askToJoin(n *node) {
 	v.send(background)
 }
 
-// onVote deals with the answer of a node that is to join. Its counter is raised before it counts.
+// onVote handles the answer of a node that is to join. Its counter is raised before it counts.
 func (l *lease) onVote(v *vote) {
 	switch {
 	case l.over:
@@ -60,15 +60,15 @@ func (l *lease) onVote(v *vote) {
 	case v.state == queued:
 	case v.state != granted:
 		l.giveUp(v)
-	case !l.e.l.cfg.Tokens, v.knows >= l.tokens.Last():
+	case !l.e.l.cfg.Tokens, v.counter >= l.tokens.Last():
 		l.add(v)
 	default:
 		v.raise(l.shown(), l.tokens.Last(), func(err error) { l.onRaised(v, err) })
 	}
 }
 
-// onRaised deals with the end of a raise. A node whose counter could not be raised is kept, so that nobody else has it, and does
-// not count.
+// onRaised handles the end of a raise. A node whose counter could not be raised does not count, but is kept so that no other
+// process gets it.
 func (l *lease) onRaised(v *vote, err error) {
 	switch {
 	case l.over:
@@ -84,13 +84,13 @@ func (l *lease) onRaised(v *vote, err error) {
 
 // giveUp continues without a node that did not join.
 func (l *lease) giveUp(v *vote) {
-	if l.votes[v.n.index] == v { // else the node was asked again meanwhile
+	if l.votes[v.n.index] == v { // otherwise the node was asked again in the meantime
 		l.votes[v.n.index] = nil
 	}
 	l.stepExtensions()
 }
 
-// add has a node count.
+// add makes a node a part of the lease that counts.
 func (l *lease) add(v *vote) {
 	members := make([]*vote, 0, len(l.e.l.nodes))
 	for _, m := range *l.members.Load() {
@@ -104,7 +104,7 @@ func (l *lease) add(v *vote) {
 	l.stepExtensions()
 }
 
-// shown returns the token that nodes are to show as that of the hold.
+// shown returns the token that nodes must show for the hold.
 func (l *lease) shown() int64 {
 	if h := l.e.holder.Load(); h != nil && h.lease == l {
 		return h.Token()
@@ -112,7 +112,7 @@ func (l *lease) shown() int64 {
 	return l.tokens.Last()
 }
 
-// show has a node show the token of the hold, in the background: it has given another one.
+// show makes a node that gave a different token show the token of the hold, in the background.
 func (l *lease) show(v *vote) {
 	if l.e.l.cfg.Tokens && v.shows != l.shown() && !v.raising {
 		v.raise(l.shown(), l.tokens.Last(), func(error) {})

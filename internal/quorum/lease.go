@@ -11,30 +11,31 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// A lease is what most of the nodes have granted to this process. It is passed from hold to hold as long as there are
-// tokens. Each node's engine renews its own part. The mutex of Locks guards it, but for members and ends.
+// A lease is held by this process at a majority of the nodes. It is passed from hold to hold as long as there are tokens. Each
+// node's engine renews its own part. The mutex of Locks guards it, except members and ends.
 type lease struct {
-	e       *entry
-	terms   *core.Request                 // what nodes are asked for: of the caller that it was taken for, or as it was extended
-	votes   []*vote                       // by node: part of it, or to join it; nil: neither
-	members atomic.Pointer[[]*vote]       // those that are part of it, and may be over
-	ends    atomic.Pointer[clock.Instant] // of a fixed lease: when it ends, even if nodes that joined later have it for longer
-	final   atomic.Pointer[clock.Instant] // the deadline that it had when it was released or lost; nil: it was not
-	tokens  localq.Tokens                 // not used yet; k nodes know the last one
-	passes  int                           // so far
-	told    clock.Instant                 // the deadline that observers know of
-	over    bool
-	joined  time.Time // when nodes were last asked to join
+	e        *entry
+	terms    *core.Request                 // of the requests to nodes: of the caller for which it was acquired, as changed by Extend
+	votes    []*vote                       // by node: a part of the lease, or a request to join it; nil: neither
+	members  atomic.Pointer[[]*vote]       // the parts of the lease; some may have ended
+	ends     atomic.Pointer[clock.Instant] // the end of a fixed lease, even if nodes that joined later hold it for longer
+	final    atomic.Pointer[clock.Instant] // its deadline when it was released or lost; nil: it was not
+	tokens   localq.Tokens                 // unused; the counters of k nodes have the last one
+	passes   int                           // so far
+	reported clock.Instant                 // the deadline in the last report to observers
+	over     bool
+	joined   time.Time // when nodes were last asked to join
 
-	extensions []*extension // that are under way
+	extensions []*extension // in progress
 }
 
-// newLease begins a lease that the nodes in have make up, and gives it to a waiter. Others that were asked may join later.
+// newLease begins a lease that consists of the votes in have, and gives it to a waiter. Other nodes that were asked may join
+// later.
 func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*vote) {
 	l := &lease{e: e, terms: lead.Req, votes: all, tokens: localq.NewTokens(tokens.first, tokens.last), joined: time.Now()}
 	members := make([]*vote, 0, len(all))
 	for _, v := range have {
-		if !e.l.cfg.Tokens || v.knows >= l.tokens.Last() {
+		if !e.l.cfg.Tokens || v.counter >= l.tokens.Last() {
 			members = append(members, v)
 		}
 	}
@@ -50,9 +51,9 @@ func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*vote) {
 	}
 	e.lease = l
 	e.l.leases[l] = struct{}{}
-	l.told = l.deadline()
-	l.fix(l.told)
-	for _, v := range all { // nodes that do not know the tokens yet
+	l.reported = l.deadline()
+	l.fix(l.reported)
+	for _, v := range all { // nodes whose counters are below the tokens
 		if v != nil && v.state == granted && !l.has(v) {
 			l.onVote(v)
 		}
@@ -63,7 +64,7 @@ func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*vote) {
 	}
 	e.l.watch()
 	if l.isMissing() {
-		e.l.prober.want(e.l)
+		e.l.prober.keepRunning(e.l)
 	}
 	if e.waiters.Len == 0 {
 		return
@@ -75,14 +76,14 @@ func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*vote) {
 
 func (l *lease) has(v *vote) bool { return slices.Contains(*l.members.Load(), v) }
 
-// fix sets when a fixed lease ends.
+// fix sets the end of a fixed lease.
 func (l *lease) fix(ends clock.Instant) {
 	if l.terms.Fixed {
 		l.ends.Store(&ends)
 	}
 }
 
-// isMissing reports whether there are nodes that are no part of the lease.
+// isMissing reports whether some nodes are not part of the lease.
 func (l *lease) isMissing() bool {
 	n := 0
 	for _, m := range *l.members.Load() {
@@ -93,8 +94,8 @@ func (l *lease) isMissing() bool {
 	return n < len(l.e.l.nodes)
 }
 
-// deadline returns until when enough nodes count. It needs no mutex. That nodes are given up at its end is no reason to take the
-// lease for one that ran out.
+// deadline returns the instant until which enough nodes count. It needs no mutex. After a release or a loss it stays as it was
+// then: giving up nodes must not make the lease look expired.
 func (l *lease) deadline() clock.Instant {
 	if final := l.final.Load(); final != nil {
 		return *final
@@ -121,7 +122,7 @@ func (l *lease) counting() (n int) {
 	return n
 }
 
-// isContended reports whether somebody else is known to wait.
+// isContended reports whether another process is known to wait.
 func (l *lease) isContended() bool {
 	for _, v := range *l.members.Load() {
 		if !v.isLost() && v.hold.IsContended() {
@@ -131,18 +132,18 @@ func (l *lease) isContended() bool {
 	return false
 }
 
-// onLost deals with a node that does not count any more. It returns what is to be called without the mutex; nil: nothing.
-func (l *lease) onLost(cause error) (tell func()) {
+// onLost handles a node that no longer counts. It returns a callback to be called without the mutex; nil: none.
+func (l *lease) onLost(cause error) (notify func()) {
 	if l.over || l.counting() >= l.e.l.cfg.Quorum {
 		l.join(time.Now())
-		l.e.l.prober.want(l.e.l) // to ask again if that fails
+		l.e.l.prober.keepRunning(l.e.l) // to ask again if joining fails
 		return nil
 	}
 	cfg := l.e.l.cfg
-	return l.lose(fmt.Errorf("%w: it counts at %d of %d nodes, of %d that it needs", lossOf(cause), l.counting(), len(l.e.l.nodes), cfg.Quorum))
+	return l.lose(fmt.Errorf("%w: held at %d of %d nodes, %d required", lossOf(cause), l.counting(), len(l.e.l.nodes), cfg.Quorum))
 }
 
-// lossOf is cause if that is a loss; another error becomes one.
+// lossOf returns cause if it is a loss; otherwise it wraps cause in one.
 func lossOf(cause error) error {
 	if core.IsLoss(cause) {
 		return cause
@@ -150,21 +151,21 @@ func lossOf(cause error) error {
 	return fmt.Errorf("%w: %w", core.ErrLost, cause)
 }
 
-// lose ends the lease and its hold. It returns what tells the holder.
-func (l *lease) lose(cause error) (tell func()) {
+// lose ends the lease and its hold. It returns the callback that reports the loss to the holder.
+func (l *lease) lose(cause error) (notify func()) {
 	h := l.e.holder.Load()
 	e := l.e
 	l.detach()
 	drop(l.votes)
 	if h != nil && !h.Over {
 		h.end(cause)
-		tell = func() { h.Req.Events.Lost(cause) }
+		notify = func() { h.Req.Events.Lost(cause) }
 	}
 	e.start()
-	return tell
+	return notify
 }
 
-// detach takes the lease off the tables.
+// detach removes the lease from the tables.
 func (l *lease) detach() {
 	final := l.deadline()
 	l.final.Store(&final)
@@ -176,15 +177,15 @@ func (l *lease) detach() {
 	}
 }
 
-// onRenewed deals with the renewal of a node. It returns what tells the holder; nil: nothing.
-func (l *lease) onRenewed(err error) (tell func()) {
+// onRenewed handles the renewal at a node. It returns the callback that reports it to the holder; nil: none.
+func (l *lease) onRenewed(err error) (notify func()) {
 	h := l.e.holder.Load()
 	if l.over || h == nil || h.Over {
 		return nil
 	}
 	if err == nil {
-		if d := l.deadline(); l.told.Before(d) {
-			l.told = d
+		if d := l.deadline(); l.reported.Before(d) {
+			l.reported = d
 			return func() { h.Req.Events.Renewed(nil) }
 		}
 		return nil
@@ -211,11 +212,11 @@ func (l *lease) describe() []core.Holder {
 	return []core.Holder{h.Describe(l.e.l.process(), l.deadline().Sub(at), now, at)}
 }
 
-// minFresh is how much has to be left at most of a lease that is passed on.
+// minFresh is the time that must be left of a lease to pass it on, unless half of the lease is less.
 const minFresh = 1500 * time.Millisecond
 
-// tokensWanted returns how many tokens a bid wants: one for the hold, and one for each pass within the process. The
-// block doubles each time while nobody else wants the lock.
+// tokensWanted returns how many tokens a bid wants: one for the hold, and one for each pass within the process. The block
+// doubles each time while no other process wants the lock.
 func (e *entry) tokensWanted() int {
 	if e.waiters.Len <= 1 || e.contended {
 		e.block = 0
@@ -231,8 +232,8 @@ func (e *entry) tokensWanted() int {
 	return e.bid.tokens
 }
 
-// passOn gives the lease of h to the next waiter of this process, without a command, and reports whether it does: as long as
-// there are tokens, enough is left of the lease, and nobody else is known to wait.
+// passOn gives the lease of h to the next waiter of this process, without a command, and reports whether it did. It needs a
+// token and enough time left on the lease, and no other process may be known to wait.
 func (h *hold) passOn() bool {
 	l := h.lease
 	w := l.e.waiters.Leader()

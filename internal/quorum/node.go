@@ -19,15 +19,15 @@ type node struct {
 	engine   *engine.Engine
 	timeouts *transport.Timeouts
 
-	answered time.Time // when it answered last, and would have granted a lock
-	away     bool      // since then it has not
-	late     bool      // a release has waited for its answer in vain
-	err      error     // why
-	final    bool      // waiting does not help
+	answered    time.Time // when it last answered and would have granted a lock
+	unreachable bool      // it has not answered since then
+	late        bool      // a release has waited for its answer in vain
+	err         error     // why it is unreachable
+	final       bool      // waiting does not help
 
-	ahead   int64  // by how much its clock is ahead of this process', with the time on the way (µs since base); 0: not known
-	raised  string // the server that knows all tokens: see trust.go
-	probing bool   // it is being asked whether it answers
+	ahead   int64  // by how much its clock is ahead of this process' clock, including the time on the way (µs since base); 0: unknown
+	raised  string // the replication id with which its counter has all tokens: see verify.go
+	probing bool   // a probe is in progress
 	asked   time.Time
 }
 
@@ -35,35 +35,35 @@ func newNode(l *Locks, i int, e *engine.Engine) *node {
 	return &node{l: l, index: i, engine: e, timeouts: transport.NewTimeouts(e.Context(), l.cfg.Limit, l.cfg.Limit/8)}
 }
 
-// answerTime is for how long an answer says that a node is there.
+// answerTime is how long a node counts as reachable after an answer.
 const answerTime = time.Second
 
-// answers reports whether the node has answered of late.
+// answers reports whether the node has answered recently.
 func (n *node) answers(now time.Time) bool {
-	return !n.away && !n.answered.IsZero() && now.Sub(n.answered) <= answerTime
+	return !n.unreachable && !n.answered.IsZero() && now.Sub(n.answered) <= answerTime
 }
 
-// note notes how the node has answered.
+// note records the node's answer.
 func (n *node) note(err error) {
 	if err == nil || isBusy(err) {
-		n.answered, n.away, n.err, n.final = time.Now(), false, nil, false
+		n.answered, n.unreachable, n.err, n.final = time.Now(), false, nil, false
 		return
 	}
-	n.away, n.err, n.final = true, err, !transport.IsPassing(err)
-	n.l.prober.want(n.l)
+	n.unreachable, n.err, n.final = true, err, !transport.IsTemporary(err)
+	n.l.prober.keepRunning(n.l)
 }
 
-// isBusy reports whether err is the answer of a node that somebody else has.
+// isBusy reports whether err says that another process holds the lock at the node.
 func isBusy(err error) bool {
 	return errors.Is(err, core.ErrBusy) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// limited returns a context with the values of ctx that ends when the node has taken too long.
+// limited returns a context with the values of ctx. It ends when the node has taken too long.
 func (n *node) limited(ctx context.Context) context.Context {
 	return &limitedContext{n.timeouts.Next(clock.Now()), ctx}
 }
 
-// A limitedContext has the end of one context, and the values of another one before its own.
+// A limitedContext ends with one context, and prefers the values of another one.
 type limitedContext struct {
 	context.Context
 	values context.Context
@@ -76,8 +76,8 @@ func (c *limitedContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// order returns the nodes in the order in which calls for a key wait for them. It is the same in all processes that have
-// the nodes in the same order.
+// order returns the nodes in the order in which calls for a key queue at them. It is the same in all processes that list the
+// nodes in the same order.
 func (l *Locks) order(key string) func(i int) *node {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key)) // never fails

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// fail goes on when the nodes that were asked are not enough. It has those that are given.
+// fail continues when the nodes that were asked are not enough. The votes in have were granted.
 func (b *bid) fail(have []*vote) {
 	e, l := b.e, b.e.l
 	first := b.votes[b.first.index]
@@ -23,55 +23,55 @@ func (b *bid) fail(have []*vote) {
 	}
 	if !l.majority(time.Now()) || b.tooManyFailed() {
 		if asked, _ := b.open(); asked > 0 {
-			return // their answers say whether there are enough
+			return // their answers show whether there are enough
 		}
-		b.retreat()
+		b.dropAll()
 		err := &core.AcquireError{Err: b.unavailable()}
-		e.failAll(err, (*localq.Waiter).IsHurried)
+		e.failAll(err, (*localq.Waiter).FailsFast)
 		b.pauseOrEnd()
 		return
 	}
 	if asked, _ := b.open(); asked > 0 && b.answered() < l.cfg.Quorum && !e.waits() {
-		return // their answers say whether the lock is busy or too few nodes are there
+		return // their answers show whether the lock is busy or too few nodes are reachable
 	}
 	b.noteRefusal()
 	e.failAll(b.refusal(), func(w *localq.Waiter) bool { return w.Tries() && w.Seq <= b.joined })
-	if !e.waits() { // there may be tries that have come since
+	if !e.waits() { // there may be tries that came later
 		b.end()
 		drop(b.votes)
 		e.start()
 		return
 	}
-	e.failAll(b.refusal(), (*localq.Waiter).Tries) // those that have come since are behind one who waits
+	e.failAll(b.refusal(), (*localq.Waiter).Tries) // tries that came later are behind a waiter
 	e.notify(core.Wait{Holders: e.holders})
 	hasFirst := first != nil && first.counts()
 	switch {
-	case b.phase == climbs || b.phase == asks && hasFirst && len(have) < l.cfg.Quorum:
-		b.climb()
+	case b.phase == inOrder || b.phase == asks && hasFirst && len(have) < l.cfg.Quorum:
+		b.acquireInOrder()
 	case first != nil && first.stands():
 		b.dropOthers()
 		b.phase = waits
 		b.stopTimer()
-		l.prober.want(l)
-	case b.first.away || b.allRefusedByNobody():
-		b.retreat()
+		l.prober.keepRunning(l)
+	case b.first.unreachable || b.onlyFailures():
+		b.dropAll()
 		b.pauseOrEnd()
 	default:
 		b.dropOthers()
 		b.phase = waits
 		b.queueAt(b.first, e.waiters.Leader())
-		l.prober.want(l)
+		l.prober.keepRunning(l)
 	}
 }
 
 // stands reports whether the request is in the queue, or on its way there.
 func (v *vote) stands() bool { return v.state == queued || v.state == asking && v.req.Wait != 0 }
 
-// sameServer returns an error if a node was refused because of what another one of the same bid has granted.
+// sameServer returns an error if a node refused the bid because another node has granted it to the same bid.
 func (b *bid) sameServer() error {
 	for _, v := range b.votes {
 		for _, other := range b.votes {
-			if v != nil && other != nil && v != other && v.state == refused && v.isBehind(other.n) {
+			if v != nil && other != nil && v != other && v.state == refused && v.metHoldOf(other.n) {
 				return fmt.Errorf("%w: nodes %d and %d are the same server, which has one vote: each node has to be a server of its own",
 					core.ErrInvalidOption, other.n.index+1, v.n.index+1)
 			}
@@ -80,8 +80,8 @@ func (b *bid) sameServer() error {
 	return nil
 }
 
-// isBehind reports whether the request met a holder that this process knows by another node.
-func (v *vote) isBehind(other *node) bool {
+// metHoldOf reports whether the request met a hold of this process at another node.
+func (v *vote) metHoldOf(other *node) bool {
 	for _, h := range v.holders {
 		if h.Client == other.engine.Process() {
 			return true
@@ -90,7 +90,7 @@ func (v *vote) isBehind(other *node) bool {
 	return false
 }
 
-// refusal returns the error of those who only try.
+// refusal returns the error for calls that only try.
 func (b *bid) refusal() *core.AcquireError {
 	if b.why != nil && !b.isRefused {
 		return &core.AcquireError{Err: b.why}
@@ -98,7 +98,7 @@ func (b *bid) refusal() *core.AcquireError {
 	return localq.Busy(b.e.holders)
 }
 
-// noteRefusal notes who is in the way.
+// noteRefusal records the holders.
 func (b *bid) noteRefusal() {
 	var seen [][]core.Holder
 	for _, v := range b.votes {
@@ -110,12 +110,12 @@ func (b *bid) noteRefusal() {
 		}
 	}
 	if len(seen) > 0 {
-		b.e.holders = seenMost(seen)
+		b.e.holders = mostNamed(seen)
 	}
 }
 
-// seenMost returns the holders that most nodes name. Others may have a node for a moment, in bids that come to nothing.
-func seenMost(seen [][]core.Holder) (holders []core.Holder) {
+// mostNamed returns the holders that the greatest number of nodes name. Bids that fail may hold single nodes for a moment.
+func mostNamed(seen [][]core.Holder) (holders []core.Holder) {
 	best := 0
 	for _, one := range seen {
 		n := 0
@@ -131,8 +131,8 @@ func seenMost(seen [][]core.Holder) (holders []core.Holder) {
 	return holders
 }
 
-// allRefusedByNobody reports whether it was nodes that failed, and not holders, that were in the way.
-func (b *bid) allRefusedByNobody() bool {
+// onlyFailures reports whether nodes have failed, and none was held by another process.
+func (b *bid) onlyFailures() bool {
 	for _, v := range b.votes {
 		if v != nil && (v.state == refused || v.state == queued) {
 			return false
@@ -141,7 +141,7 @@ func (b *bid) allRefusedByNobody() bool {
 	return true
 }
 
-// dropOthers gives up all nodes but the first.
+// dropOthers gives up all nodes except the first.
 func (b *bid) dropOthers() {
 	for i, v := range b.votes {
 		if v != nil && i != b.first.index {
@@ -151,12 +151,12 @@ func (b *bid) dropOthers() {
 	}
 }
 
-// retreat gives up all nodes.
-func (b *bid) retreat() {
+// dropAll gives up all nodes.
+func (b *bid) dropAll() {
 	if time.Since(b.begun) > localq.SlowAnswer {
 		for _, v := range b.votes {
 			if v != nil && v.state == asking {
-				v.n.answered = time.Time{} // it has not, for so long
+				v.n.answered = time.Time{} // it has not answered for so long
 			}
 		}
 	}
@@ -164,23 +164,23 @@ func (b *bid) retreat() {
 	clear(b.votes)
 }
 
-// onWaits goes on when something has happened while the bid waits in the first node's queue.
+// onWaits continues after an event while the bid waits in the first node's queue.
 func (b *bid) onWaits(open int) {
 	first := b.votes[b.first.index]
 	switch {
 	case first != nil && first.counts():
 		b.askRest(first)
 	case open == 0: // the node has failed
-		b.retreat()
+		b.dropAll()
 		b.pauseOrEnd()
 	}
 }
 
-// climbTime is how long a bid keeps the first node while others are refused: who has them may wait for the first.
-const climbTime = 200 * time.Millisecond
+// inOrderTime is how long a bid keeps the first node while others refuse: their holder may be waiting for the first.
+const inOrderTime = 200 * time.Millisecond
 
-// climb queues at the next node of the order that has refused, one after the other.
-func (b *bid) climb() {
+// acquireInOrder queues at the nodes that have refused, one after the other in the order of the nodes.
+func (b *bid) acquireInOrder() {
 	l := b.e.l
 	lead := b.e.waiters.Leader()
 	if lead == nil {
@@ -188,9 +188,9 @@ func (b *bid) climb() {
 		return
 	}
 	b.noteRefusal()
-	if b.phase != climbs {
-		b.phase, b.begun = climbs, time.Now()
-		b.after(climbTime, b.delay)
+	if b.phase != inOrder {
+		b.phase, b.begun = inOrder, time.Now()
+		b.after(inOrderTime, b.delay)
 	}
 	if asked, inQueue := b.open(); asked+inQueue > 0 {
 		return
@@ -208,18 +208,18 @@ func (b *bid) climb() {
 	b.delay() // the others have failed
 }
 
-// delay gives up all nodes, and begins anew after a random time.
+// delay gives up all nodes, and begins the bid anew after a random time.
 func (b *bid) delay() {
-	if b.phase == climbs && len(b.granted()) >= b.e.l.cfg.Quorum {
+	if b.phase == inOrder && len(b.granted()) >= b.e.l.cfg.Quorum {
 		b.isPatient = true
 		b.step()
 		return
 	}
-	b.retreat()
+	b.dropAll()
 	b.pauseOrEnd()
 }
 
-// pauseOrEnd lets the bid begin anew after a random time, if somebody waits for it.
+// pauseOrEnd begins the bid anew after a random time, if any caller waits for it.
 func (b *bid) pauseOrEnd() {
 	e, l := b.e, b.e.l
 	if e.waiters.Leader() == nil {
@@ -227,12 +227,12 @@ func (b *bid) pauseOrEnd() {
 		return
 	}
 	if !l.majority(time.Now()) {
-		b.isRefused = false // it is not known any more
+		b.isRefused = false // it is no longer known
 	}
 	most := min(l.cfg.MinDelay<<min(e.delays+1, 16), l.cfg.MaxDelay)
 	e.delays++
 	b.phase = pauses
-	l.prober.want(l)
+	l.prober.keepRunning(l)
 	pause := l.cfg.MinDelay
 	if most > pause {
 		pause += rand.N(most - pause)

@@ -8,19 +8,18 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
-// A prober asks nodes whether they answer, as long as that matters: calls wait, which need most of the nodes, a node is
-// away, or leases miss one. The mutex of Locks guards it.
+// A prober asks nodes whether they answer, as long as that matters: while calls wait that need a majority, while a node is
+// unreachable, or while a lease lacks a node. The mutex of Locks guards it.
 type prober struct {
 	running bool
-	wanted  bool
-	key     string // that nodes are asked about
+	key     string // the key in the requests to nodes
 }
 
-// probeInterval is between two looks.
+// probeInterval separates two checks.
 const probeInterval = 250 * time.Millisecond
 
-// watch has restarts of the nodes be noticed when they happen, while there is a lease. A node that has forgotten it must not
-// learn of it as late as at the next renewal.
+// watch makes the engines detect restarts of their nodes immediately, while there is a lease. A loss of the lease by a node
+// must not remain unnoticed until the next renewal.
 func (l *Locks) watch() {
 	if len(l.nodes) == 1 {
 		return
@@ -30,9 +29,8 @@ func (l *Locks) watch() {
 	}
 }
 
-// want has the prober look after the nodes until that is not needed any more. l.mu is held.
-func (p *prober) want(l *Locks) {
-	p.wanted = true
+// keepRunning starts the prober, which runs until it is not needed any more. l.mu is held.
+func (p *prober) keepRunning(l *Locks) {
 	if p.running || l.closed {
 		return
 	}
@@ -40,7 +38,7 @@ func (p *prober) want(l *Locks) {
 	l.spawn(l.probe)
 }
 
-// probe runs as long as it is wanted.
+// probe checks the nodes as long as necessary.
 func (l *Locks) probe() {
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
@@ -51,7 +49,7 @@ func (l *Locks) probe() {
 		case <-tick.C:
 		}
 		l.mu.Lock()
-		if l.closedByNodes.Load() || !l.lookAfter(time.Now()) {
+		if l.closedByNodes.Load() || !l.check(time.Now()) {
 			l.prober.running = false
 			l.mu.Unlock()
 			return
@@ -60,13 +58,13 @@ func (l *Locks) probe() {
 	}
 }
 
-// lookAfter looks after everything that needs the nodes, and reports whether there is something.
-func (l *Locks) lookAfter(now time.Time) (needed bool) {
+// check probes the nodes if anything needs them, and reports whether anything does.
+func (l *Locks) check(now time.Time) (needed bool) {
 	key := l.prober.key
 	for k, e := range l.entries {
 		if b := e.bid; b != nil && b.phase != asks {
 			needed, key = true, k
-			b.lookAfter(now)
+			b.check(now)
 		}
 	}
 	for s := range l.leases {
@@ -76,42 +74,42 @@ func (l *Locks) lookAfter(now time.Time) (needed bool) {
 		}
 	}
 	for _, n := range l.nodes {
-		needed = needed || n.away
+		needed = needed || n.unreachable
 	}
 	l.prober.key = key
 	if !needed {
 		return false
 	}
-	if l.wantsTrust(key) { // else a node that was restarted would not join the holds of a process that makes no bids
-		l.trustNodes(key, func() {})
+	if l.mustVerify(key) { // otherwise a restarted node would not join the holds of a process that makes no bids
+		l.verifyNodes(key, func() {})
 	}
 	for _, n := range l.nodes {
-		if n.away || now.Sub(n.answered) >= probeInterval {
+		if n.unreachable || now.Sub(n.answered) >= probeInterval {
 			n.probe(key)
 		}
 	}
 	return true
 }
 
-// lookAfter ends what a bid has in queues, or keeps, if too few nodes have answered of late, or the first is away.
-func (b *bid) lookAfter(now time.Time) {
-	if b.phase != waits && b.phase != climbs {
+// check drops the requests of a bid if too few nodes have answered recently, or if the first node is unreachable.
+func (b *bid) check(now time.Time) {
+	if b.phase != waits && b.phase != inOrder {
 		return
 	}
 	l := b.e.l
 	switch {
 	case !l.majority(now):
 		err := &core.AcquireError{Err: b.unavailable()}
-		b.retreat()
-		b.e.failAll(err, (*localq.Waiter).IsHurried)
+		b.dropAll()
+		b.e.failAll(err, (*localq.Waiter).FailsFast)
 		b.pauseOrEnd()
-	case b.phase == waits && b.first.away && l.cfg.Quorum < len(l.nodes):
-		b.retreat()
+	case b.phase == waits && b.first.unreachable && l.cfg.Quorum < len(l.nodes):
+		b.dropAll()
 		b.begin()
 	}
 }
 
-// probe asks the node whether it would grant a lock.
+// probe asks the node in the background whether it would grant a lock.
 func (n *node) probe(key string) {
 	if n.probing {
 		return
@@ -121,15 +119,15 @@ func (n *node) probe(key string) {
 	}
 	n.probing = true
 	n.l.spawn(func() {
-		n.look(key)
+		n.ask(key)
 		n.l.mu.Lock()
 		defer n.l.mu.Unlock()
 		n.probing = false
 	})
 }
 
-// look asks the node whether it would grant a lock, and notes the answer.
-func (n *node) look(key string) {
+// ask asks the node whether it would grant a lock, and records the answer.
+func (n *node) ask(key string) {
 	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
 	defer cancel()
 	last, err := n.engine.Counter(ctx, key)
@@ -144,7 +142,7 @@ func (n *node) look(key string) {
 // probeAll asks all nodes whether they answer, and then calls done with l.mu held.
 func (l *Locks) probeAll(key string, done func()) {
 	l.spawn(func() {
-		each(l.nodes, func(n *node) { n.look(key) })
+		each(l.nodes, func(n *node) { n.ask(key) })
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		done()

@@ -1,26 +1,25 @@
-// Package quorum implements a lock that is had by who has it at most of several independent nodes (rule 24 of
-// docs/protocol.md). Each node has an engine of its own, which grants, renews and loses its part. One lock travels through the
-// files in this order:
+// Package quorum implements a lock that is held by a majority of several independent nodes (rule 24 of docs/protocol.md). Each
+// node has its own engine, which grants, renews and loses its part. One lock travels through the files in this order:
 //
 //	quorum.go     Acquire finds the entry of the key
 //	entry.go      callers of this process queue there; one bid at a time is made for them
 //	bid.go        a bid asks the nodes
-//	phase.go      what a bid does when it has not got most of them
-//	absence.go    too few nodes answer, and why
-//	vote.go       what became of it at one node
-//	token.go      which token a hold has, which one to propose, and that enough nodes know it
-//	lease.go      what most nodes have granted, and how it is passed on within the process
+//	phase.go      the next steps of a bid without a majority
+//	absence.go    the error if too few nodes answer
+//	vote.go       the request of a bid at one node
+//	token.go      the token of a hold, the proposed token, and the counters of the nodes
+//	lease.go      the lease at a majority of the nodes, and how it is passed on within the process
 //	hold.go       one caller's turn with a lease
-//	extend.go     a lease is extended at a majority of its nodes
-//	release.go    a lease ends
-//	join.go       a node that comes back takes part in a lease again
+//	extend.go     extends a lease at a majority of its nodes
+//	release.go    ends a lease
+//	join.go       adds a node to a lease
 //	node.go       a node, and whether it answers
 //	probe.go      asks nodes whether they answer
-//	trust.go      a node that may have forgotten tokens is raised before it counts, and so are new nodes
+//	verify.go     raises the counters of nodes that may have lost tokens, and of new nodes, before they count
 //	worker.go     goroutines that send requests
 //	close.go      Shutdown and Close
 //
-// The mutex of Locks guards the state of all of them. It is not held while anything waits, and no callback is called with it.
+// The mutex of Locks guards the state of all of them. It is never held during a wait or a callback.
 package quorum
 
 import (
@@ -36,13 +35,13 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Config is what New needs to know.
+// A Config contains the settings of New.
 type Config struct {
-	Quorum   int           // how many nodes have to grant a lock
+	Quorum   int           // how many nodes must grant a lock
 	Tokens   bool          // holds have fencing tokens
 	Limit    time.Duration // how long a node may take to answer
-	MinDelay time.Duration // between two bids that came to nothing, at random
-	MaxDelay time.Duration // doubles up to there
+	MinDelay time.Duration // shortest random pause between two failed bids
+	MaxDelay time.Duration // upper limit of that pause, which doubles up to it
 	Unlock   time.Duration // how long a release may take to be confirmed
 }
 
@@ -53,11 +52,11 @@ type Locks struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // of all goroutines
+	wg     sync.WaitGroup // counts all goroutines
 
-	work      chan func()         // for goroutines that are idle
-	idle      atomic.Int64        // how many are
-	idleTimes *transport.Timeouts // until when they are
+	work      chan func()         // for idle goroutines
+	idle      atomic.Int64        // number of idle goroutines
+	idleTimes *transport.Timeouts // how long they stay idle
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -68,14 +67,14 @@ type Locks struct {
 	closed  bool
 	holds   *localq.Holds
 
-	stalls   *transport.Timeouts // for waits that are to be looked at
-	releases *transport.Timeouts // for the confirmation of releases
+	stalls   *transport.Timeouts // when waits are checked for self-waits
+	releases *transport.Timeouts // how long releases wait for their confirmation
 
 	closedByNodes atomic.Bool // all engines are closed
 	stopWatching  []func() bool
 }
 
-// New returns Locks that have sent nothing yet. There is at least one engine, and a quorum is more than half of them.
+// New returns Locks. It sends no commands. There must be at least one engine, and the quorum must be more than half of them.
 func New(engines []*engine.Engine, cfg Config) *Locks {
 	l := &Locks{cfg: cfg, entries: make(map[string]*entry), leases: make(map[*lease]struct{}), holds: localq.NewHolds()}
 	l.ctx, l.cancel = context.WithCancel(background)
@@ -135,15 +134,16 @@ func (l *Locks) entry(key string) *entry {
 	return e
 }
 
-// unlockAndTell unlocks the mutex, and calls what is to be called without it; nil: nothing.
-func (l *Locks) unlockAndTell(tell func()) {
+// unlockAndNotify unlocks the mutex, and then calls notify if it is not nil.
+func (l *Locks) unlockAndNotify(notify func()) {
 	l.mu.Unlock()
-	if tell != nil {
-		tell()
+	if notify != nil {
+		notify()
 	}
 }
 
-// majority reports whether enough nodes have answered within the last second: nobody queues or keeps a node otherwise.
+// majority reports whether enough nodes have answered within the last second. Without them, a call neither queues nor keeps a
+// node.
 func (l *Locks) majority(now time.Time) bool {
 	n := 0
 	for _, d := range l.nodes {
@@ -156,7 +156,7 @@ func (l *Locks) majority(now time.Time) bool {
 
 var _ core.LimitedLocks = (*Locks)(nil)
 
-// CheckTimes implements core.LimitedLocks. Each node grants a hold of its own, so that what one of them refuses cannot be had.
+// CheckTimes implements core.LimitedLocks. It refuses times that any node refuses, because each node grants a hold of its own.
 func (l *Locks) CheckTimes(lease, minHold time.Duration) error {
 	for _, n := range l.nodes {
 		if err := n.engine.CheckTimes(lease, minHold); err != nil {

@@ -10,26 +10,26 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A release is the way of a lease back to its nodes. If somebody else waits, the first node is freed last: its queue is where
-// he waits, and he asks the others at once when he has it.
+// A release gives a lease back to its nodes. If another process waits, the first node is freed last: the waiter is in its
+// queue, and asks the other nodes immediately when it gets the first one.
 type release struct {
 	e        *entry
 	lease    *lease
 	patience time.Duration
-	first    *vote // to be freed last; nil: none
+	first    *vote // freed last; nil: none
 	timer    *time.Timer
 
 	begun     time.Time
-	left      int         // answers that are to come
+	left      int         // answers to come
 	late      int         // nodes that had not answered the acquire, and may not be free yet
 	unsure    int         // such nodes that may still confirm the release
-	grace     *time.Timer // for these; nil: not yet
+	grace     *time.Timer // for these nodes; nil: not yet
 	ok        int
-	gone      int // nodes at which it was over
+	gone      int // nodes at which the hold had ended
 	err       error
 	wasLast   bool       // the first node is being freed
-	confirmed chan error // how it has ended, for who has patience
-	done      bool       // that was said
+	confirmed chan error // the outcome, for a caller that still waits for it
+	done      bool       // the outcome was sent
 }
 
 // Release implements core.Hold.
@@ -92,7 +92,7 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 	return r
 }
 
-// firstNode returns the node in whose queue others wait: the first of the order that the lease has.
+// firstNode returns the node in whose queue others wait: the first one of the order that the lease has.
 func (l *lease) firstNode(first *node) *node {
 	order := l.e.l.order(l.e.key)
 	for i := range l.e.l.nodes {
@@ -127,7 +127,7 @@ func (v *vote) release(r *release) {
 	})
 }
 
-// noteRelease notes how a node has answered a release.
+// noteRelease records the node's answer to a release.
 func (n *node) noteRelease(err error) {
 	if err == nil || errors.Is(err, core.ErrLost) || errors.Is(err, core.ErrNotHeld) {
 		err = nil
@@ -135,7 +135,8 @@ func (n *node) noteRelease(err error) {
 	n.note(err)
 }
 
-// onLimit goes on without the nodes that have not answered yet: they hold up neither the first one nor callers of this process.
+// onLimit continues without the nodes that have not answered yet. They must not delay the first node or callers of this
+// process.
 func (r *release) onLimit() {
 	l := r.e.l
 	l.mu.Lock()
@@ -162,7 +163,7 @@ func (r *release) freeFirst() {
 	}
 }
 
-// step goes on after an answer.
+// step continues after an answer.
 func (r *release) step() {
 	k := r.e.l.cfg.Quorum
 	if r.first != nil && r.left == 0 {
@@ -187,11 +188,11 @@ func (r *release) step() {
 	}
 }
 
-// lateGrace is for how long, at least, this process does not ask for the key again because of nodes that had not answered the
-// acquire before the release: they would refuse the next one.
+// lateGrace is the least time for which this process does not ask for the key again because of nodes that had not answered the
+// acquire before the release. They would refuse the next acquire.
 const lateGrace = time.Millisecond
 
-// onLate goes on when such a node is free, or has failed.
+// onLate continues when such a node is free, or has failed.
 func (r *release) onLate(isFree bool) {
 	if isFree {
 		r.ok++
@@ -200,7 +201,7 @@ func (r *release) onLate(isFree bool) {
 	r.step()
 }
 
-// giveUpLate goes on without such nodes. They still have the time that a node has for an answer.
+// giveUpLate continues without such nodes. They can still answer within the time limit of a node.
 func (r *release) giveUpLate() {
 	l := r.e.l
 	l.mu.Lock()
@@ -214,7 +215,7 @@ func (r *release) giveUpLate() {
 	r.step()
 }
 
-// outcome returns how the release has ended.
+// outcome returns the outcome of the release.
 func (r *release) outcome() error {
 	l := r.e.l
 	switch {
@@ -223,12 +224,12 @@ func (r *release) outcome() error {
 	case r.ok+r.gone >= l.cfg.Quorum || r.gone > len(l.nodes)-l.cfg.Quorum:
 		return lossOf(r.err)
 	case r.err == nil:
-		return fmt.Errorf("%w: the release is confirmed by %d of %d nodes, of %d that it needs", core.ErrUnavailable, r.ok, len(l.nodes), l.cfg.Quorum)
+		return fmt.Errorf("%w: release confirmed by %d of %d nodes, %d required", core.ErrUnavailable, r.ok, len(l.nodes), l.cfg.Quorum)
 	}
-	return fmt.Errorf("%w: the release is confirmed by %d of %d nodes, of %d that it needs: %w", core.ErrUnavailable, r.ok, len(l.nodes), l.cfg.Quorum, r.err)
+	return fmt.Errorf("%w: release confirmed by %d of %d nodes, %d required: %w", core.ErrUnavailable, r.ok, len(l.nodes), l.cfg.Quorum, r.err)
 }
 
-// await waits for the end of the release for as long as the caller has patience.
+// await waits for the end of the release, but no longer than the caller's patience.
 func (r *release) await() error {
 	select {
 	case err := <-r.confirmed:

@@ -11,37 +11,38 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// The token of a hold is the k-th smallest of those that the nodes have given it. So k nodes have given it or a lesser one:
-// one of them knew the token of every earlier hold of the key, and gave a greater one. And k nodes have to know it before the
-// hold begins: those that have given a lesser one are raised. If all of 2k-1 nodes have granted the lock, k know it anyway.
+// The token of a hold is the k-th smallest of the tokens that the nodes gave. So k nodes gave it or a smaller one. One of them
+// had the token of every earlier hold of the key in its counter, and gave a greater one. Before the hold begins, k nodes must
+// have the token in their counters, so nodes that gave a smaller one are raised. If all of 2k-1 nodes have granted the lock, k
+// have it anyway.
 
-// choice is the tokens that a hold may have.
+// A choice is the range of tokens that a hold may use.
 type choice struct {
-	first, last int64 // last < first: too few nodes know the first
+	first, last int64 // last < first: the counters of too few nodes have the first
 }
 
-// choose returns the tokens of a hold that has those nodes, at least k.
+// choose returns the tokens of a hold that has at least k votes.
 func choose(votes []*vote, k int) choice {
 	var given []int64
 	for _, v := range votes {
 		given = append(given, v.hold.Token())
 	}
 	slices.Sort(given)
-	return choice{first: given[k-1], last: lastKnown(votes, k)}
+	return choice{first: given[k-1], last: lastReached(votes, k)}
 }
 
-// lastKnown returns the greatest token that k of those nodes know.
-func lastKnown(votes []*vote, k int) int64 {
+// lastReached returns the greatest token that the counters of k nodes have reached.
+func lastReached(votes []*vote, k int) int64 {
 	var known []int64
 	for _, v := range votes {
-		known = append(known, v.knows)
+		known = append(known, v.counter)
 	}
 	slices.Sort(known)
 	return known[len(known)-k]
 }
 
-// outliers returns those whose tokens are so far ahead of the others' that they are not believed: a clock that is years
-// ahead must not make all counters run ahead for ever.
+// outliers returns the votes whose tokens are so far ahead of the others that they are not accepted. Otherwise a clock that is
+// years ahead would make all counters run ahead forever.
 func outliers(votes []*vote) (list []*vote) {
 	if len(votes) == 0 {
 		return nil
@@ -60,9 +61,10 @@ func outliers(votes []*vote) (list []*vote) {
 	return list
 }
 
-var errTokenAhead = fmt.Errorf("%w: its fencing tokens are more than %v ahead of those of the other nodes", core.ErrUnavailable, script.MaxAhead)
+var errTokenAhead = fmt.Errorf("%w: its fencing tokens are more than %v ahead of the other nodes' tokens", core.ErrUnavailable, script.MaxAhead)
 
-// raise has a node know the last token of a hold, and show the first as that of the hold. It then calls done with l.mu held.
+// raise sets a node's counter to the last token of a hold, and makes the node show the first as the token of the hold. It then
+// calls done with l.mu held.
 func (v *vote) raise(first, last int64, done func(err error)) {
 	l := v.e.l
 	v.raising = true
@@ -74,26 +76,26 @@ func (v *vote) raise(first, last int64, done func(err error)) {
 		defer l.mu.Unlock()
 		v.raising = false
 		if err == nil {
-			v.knows, v.shows = max(v.knows, last), first
+			v.counter, v.shows = max(v.counter, last), first
 			l.noteToken(last)
 		}
 		done(err)
 	})
 }
 
-// raiseGrace is how long a bid waits for nodes that have not answered, at least, before it raises others.
+// raiseGrace is the least time for which a bid waits for nodes that have not answered, before it raises others.
 const raiseGrace = time.Millisecond
 
-var errNotRaised = errors.New("it may have forgotten fencing tokens, and has not been told of them yet")
+var errNotVerified = errors.New("it may have lost fencing tokens, and its counter was not raised yet")
 
-// A tokenClock proposes tokens: one that no node has given yet, and that is not behind the clock of any. If all nodes give the
-// same token, none has to be raised. A proposal that is wrong costs a round trip, and does no harm.
+// A tokenClock proposes tokens that no node has given yet and that are not behind the clock of any node. If all nodes give the
+// same token, none needs a raise. A wrong proposal costs a round trip, and does no harm.
 type tokenClock struct {
-	base     time.Time // an instant that microseconds are counted from
-	greatest int64     // token that was seen
+	base     time.Time // the origin of microseconds
+	greatest int64     // greatest token seen
 }
 
-// proposalSlack is for answers that take a different time than the ones before (µs).
+// proposalSlack allows for answers that take longer than earlier ones (µs).
 const proposalSlack = 500
 
 // propose returns a token; 0 if nothing is known yet.
@@ -110,7 +112,7 @@ func (l *Locks) propose(now time.Time) int64 {
 	return max(token, l.clock.greatest+1)
 }
 
-// noteClock notes what the node's clock was when it was asked then.
+// noteClock records the node's clock at the time when the node was asked.
 func (n *node) noteClock(asked time.Time, clock int64) {
 	ahead := clock - asked.Sub(n.l.clock.base).Microseconds()
 	if ahead > n.ahead {
@@ -120,5 +122,5 @@ func (n *node) noteClock(asked time.Time, clock int64) {
 	}
 }
 
-// noteToken notes a token that was given.
+// noteToken records a token that was given.
 func (l *Locks) noteToken(token int64) { l.clock.greatest = max(l.clock.greatest, token) }

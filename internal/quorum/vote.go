@@ -12,29 +12,29 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// A vote is one request at one node, under an id of its own. It implements core.Events for the node's engine.
+// A vote is one request at one node, with its own id. It implements core.Events for the node's engine.
 type vote struct {
-	e       *entry
-	n       *node
-	bid     *bid   // that it was made for; nil: to join a lease
-	lease   *lease // that it is part of, or is to join; nil: none yet
-	req     core.Request
-	extra   core.Vote
-	cancel  context.CancelFunc // of one that queues; nil: or has its answer
-	silence *time.Timer        // ends it if the node does not answer
+	e           *entry
+	n           *node
+	bid         *bid   // the bid for which it was made; nil: a request to join a lease
+	lease       *lease // the lease that it is part of, or is to join; nil: none yet
+	req         core.Request
+	extra       core.Vote
+	cancel      context.CancelFunc // ends a request that may queue; nil: it does not queue, or has its answer
+	answerTimer *time.Timer        // ends the request if the node does not answer
 
 	state   voteState
 	hold    core.VoteHold // granted
-	shows   int64         // the token that the node shows as that of the hold
-	knows   int64         // the counter of the node, as far as is known
+	shows   int64         // token that the node shows for the hold
+	counter int64         // last known counter of the node
 	asked   time.Time     // when the acquire was sent that was answered
-	clock   int64         // of the node, meanwhile (µs); 0: it is not known
-	err     error         // failed
-	holders []core.Holder // in the way
-	lost    atomic.Int64  // a clock.Instant: when it was seen to be over; 0: it is not
+	clock   int64         // the node's time at its answer (µs); 0: unknown
+	err     error         // why the request failed
+	holders []core.Holder // the holders at the node
+	lost    atomic.Int64  // a clock.Instant: when the loss was noticed; 0: it is not lost
 	failing bool          // its last renewal has failed
-	raising bool          // its node is being told of a token
-	late    *release      // that waits for the answer; nil: none
+	raising bool          // a raise of its node is in progress
+	late    *release      // a release that waits for the answer; nil: none
 }
 
 type voteState int8
@@ -43,9 +43,9 @@ const (
 	asking  voteState = iota
 	queued            // a ticket waits
 	granted           // the node has granted the lock
-	refused           // somebody else has it
+	refused           // another process holds the lock
 	failed            // the node did not answer, or may not grant
-	dropped           // nobody wants it any more
+	dropped           // not wanted any more
 )
 
 // newVote prepares a request for a node.
@@ -58,14 +58,14 @@ func (e *entry) newVote(n *node, r *core.Request, wait time.Duration) *vote {
 	return v
 }
 
-// send sends the request. ctx has the values that the user's client may want. l.mu is held.
+// send sends the request. ctx has the values for hooks of the user's redis client. l.mu is held.
 func (v *vote) send(ctx context.Context) {
 	if v.req.Wait == 0 {
 		ctx = v.n.limited(ctx)
 	} else {
 		inner, cancel := context.WithCancel(v.n.engine.Context())
 		v.cancel = cancel
-		v.silence = time.AfterFunc(v.e.l.cfg.Limit, v.onSilence)
+		v.answerTimer = time.AfterFunc(v.e.l.cfg.Limit, v.onNoAnswer)
 		ctx = &limitedContext{inner, ctx}
 	}
 	v.e.l.spawn(func() {
@@ -74,15 +74,15 @@ func (v *vote) send(ctx context.Context) {
 		defer v.e.l.mu.Unlock()
 		if v.cancel != nil {
 			v.cancel()
-			v.silence.Stop()
+			v.answerTimer.Stop()
 			v.cancel = nil
 		}
 		v.onAnswer(hold, err)
 	})
 }
 
-// onSilence gives up a request that was to queue, and whose node has not answered in time.
-func (v *vote) onSilence() {
+// onNoAnswer gives up a request that may queue, and whose node has not answered in time.
+func (v *vote) onNoAnswer() {
 	v.e.l.mu.Lock()
 	defer v.e.l.mu.Unlock()
 	switch {
@@ -90,15 +90,15 @@ func (v *vote) onSilence() {
 		v.n.note(core.ErrSilent)
 		v.drop()
 		v.state, v.err = failed, core.ErrSilent
-		v.tell()
+		v.proceed()
 	case v.late != nil && v.cancel != nil:
 		v.n.note(core.ErrSilent)
 		v.cancel()
 	}
 }
 
-// tell lets whom the request was made for go on.
-func (v *vote) tell() {
+// proceed continues the bid or the lease for which the request was made.
+func (v *vote) proceed() {
 	switch {
 	case v.lease != nil:
 		v.lease.onVote(v)
@@ -107,37 +107,37 @@ func (v *vote) tell() {
 	}
 }
 
-// onClock notes what the node's clock showed. onAnswer comes after it.
+// onClock records the node's time. It is called before onAnswer.
 func (v *vote) onClock(sent time.Time, server int64) { v.asked, v.clock = sent, server }
 
-// onAnswer deals with the end of the request.
+// onAnswer handles the end of the request.
 func (v *vote) onAnswer(hold core.Hold, err error) {
-	l, wanted := v.e.l, v.state == asking || v.state == queued // else it was given up before
+	l, wanted := v.e.l, v.state == asking || v.state == queued // otherwise it was given up before
 	if wanted {
 		v.n.late = false
 	}
 	if err == nil {
 		v.hold = hold.(core.VoteHold)
-		v.knows, v.shows = v.hold.LastToken(), v.hold.Token()
-		l.noteToken(v.knows)
+		v.counter, v.shows = v.hold.LastToken(), v.hold.Token()
+		l.noteToken(v.counter)
 		if v.clock != 0 {
 			v.n.noteClock(v.asked, v.clock)
 		}
 	}
 	switch {
 	case !wanted && err == nil:
-		v.letGo()
+		v.giveBack()
 		return
 	case !wanted:
 		if !errors.Is(err, context.Canceled) {
-			v.n.note(err) // else a node that is dead would be asked each time
+			v.n.note(err) // otherwise a dead node would be asked each time
 		}
 		v.endLate(false)
 		return
-	case err == nil && !v.n.isRaised(v.e.key):
-		v.n.note(errNotRaised)
-		v.state, v.err = failed, errNotRaised
-		v.letGo()
+	case err == nil && !v.n.isVerified(v.e.key):
+		v.n.note(errNotVerified)
+		v.state, v.err = failed, errNotVerified
+		v.giveBack()
 	case err == nil:
 		v.n.note(nil)
 		v.state = granted
@@ -154,34 +154,34 @@ func (v *vote) onAnswer(hold core.Hold, err error) {
 		v.n.note(err)
 		v.state, v.err = failed, err
 	}
-	v.tell()
+	v.proceed()
 }
 
-// drop has the node forget the request, whatever became of it. l.mu is held.
+// drop gives up the request, whatever its state. l.mu is held.
 func (v *vote) drop() {
 	was := v.state
 	v.state = dropped
 	switch {
 	case was == granted:
-		v.letGo()
+		v.giveBack()
 	case v.cancel != nil:
-		v.cancel() // the engine has the server forget the id
+		v.cancel() // the engine cancels the id
 	}
 }
 
-// letGo releases what was granted, in the background. l.mu is held.
-func (v *vote) letGo() {
+// giveBack releases a grant in the background. l.mu is held.
+func (v *vote) giveBack() {
 	v.lose()
 	v.e.l.spawn(func() {
-		_, err := v.hold.Release(v.e.l.cfg.Unlock) // what fails is tried again by the engine
+		_, err := v.hold.Release(v.e.l.cfg.Unlock) // the engine retries a failed release
 		v.e.l.mu.Lock()
 		defer v.e.l.mu.Unlock()
 		v.endLate(err == nil)
 	})
 }
 
-// dropFor is drop at the end of a lease. A release waits a little for a node that has not answered yet, unless it was in vain
-// the last time.
+// dropFor is drop at the end of a lease. A release waits a little for a node that has not answered yet, unless the last such
+// wait was in vain.
 func (v *vote) dropFor(r *release) {
 	if v.state != asking || v.n.late {
 		v.drop()
@@ -192,7 +192,7 @@ func (v *vote) dropFor(r *release) {
 	r.unsure++
 }
 
-// endLate notes that the node is free, or why a release does not wait for it any more.
+// endLate reports to a release that the node is free, or that waiting for it has ended.
 func (v *vote) endLate(isFree bool) {
 	if r := v.late; r != nil {
 		v.late = nil
@@ -200,18 +200,18 @@ func (v *vote) endLate(isFree bool) {
 	}
 }
 
-// counts reports whether the node is one that the hold has.
+// counts reports whether the node counts for the hold.
 func (v *vote) counts() bool {
 	return v != nil && v.state == granted && !v.isLost() && !v.hold.Expired()
 }
 
-// lose notes that what was granted is over.
+// lose records that the grant has ended.
 func (v *vote) lose() { v.lost.CompareAndSwap(0, int64(clock.Now())) }
 
-// isLost reports whether that was noted. It needs no mutex.
+// isLost reports whether that was recorded. It needs no mutex.
 func (v *vote) isLost() bool { return v.lost.Load() != 0 }
 
-// deadline returns until when the node counts. It needs no mutex.
+// deadline returns the instant until which the node counts. It needs no mutex.
 func (v *vote) deadline() clock.Instant {
 	d := v.hold.Deadline()
 	if lost := clock.Instant(v.lost.Load()); !lost.IsZero() {
@@ -231,7 +231,7 @@ func (v *vote) onWait(w core.Wait) {
 	defer v.e.l.mu.Unlock()
 	v.n.note(nil)
 	if v.late != nil && v.cancel != nil {
-		v.cancel() // nobody waits for it any more
+		v.cancel() // no caller waits for it any more
 	}
 	if v.state != asking && v.state != queued || v.req.Wait == 0 {
 		return
@@ -243,10 +243,10 @@ func (v *vote) onWait(w core.Wait) {
 	}
 }
 
-// Stalled implements core.Events: waiters notice that themselves.
+// Stalled implements core.Events. It does nothing: waiters detect self-waits on their own.
 func (v *vote) Stalled(core.LocalHold) {}
 
-// ShuttingDown implements core.Events: this is no leader at a node.
+// ShuttingDown implements core.Events. It does nothing: a vote is not a leader.
 func (v *vote) ShuttingDown() {}
 
 // IsForgotten implements core.Events. The engine may hold a mutex.
@@ -259,11 +259,11 @@ func (v *vote) IsForgotten() bool {
 func (v *vote) Forgotten(core.LocalHold, time.Time) {
 	v.e.l.mu.Lock()
 	h := v.e.holder.Load()
-	var tell func()
+	var notify func()
 	if h != nil && v.lease != nil && h.lease == v.lease {
-		tell = h.onForgotten()
+		notify = h.onForgotten()
 	}
-	v.e.l.unlockAndTell(tell)
+	v.e.l.unlockAndNotify(notify)
 }
 
 // Renewed implements core.Events.
@@ -273,30 +273,30 @@ func (v *vote) Renewed(err error) {
 	if err == nil {
 		v.n.note(nil)
 	}
-	var tell func()
+	var notify func()
 	if v.lease != nil {
-		tell = v.lease.onRenewed(err)
+		notify = v.lease.onRenewed(err)
 	}
-	v.e.l.unlockAndTell(tell)
+	v.e.l.unlockAndNotify(notify)
 }
 
 // Lost implements core.Events.
 func (v *vote) Lost(cause error) {
 	v.e.l.mu.Lock()
 	v.lose()
-	var tell func()
+	var notify func()
 	switch {
 	case v.state == dropped:
 	case v.lease != nil:
-		tell = v.lease.onLost(cause)
+		notify = v.lease.onLost(cause)
 	case v.bid != nil:
 		v.state, v.err = failed, cause
 		v.bid.step()
 	}
-	v.e.l.unlockAndTell(tell)
+	v.e.l.unlockAndNotify(notify)
 }
 
-// drop has nodes forget all of these.
+// drop gives up all these requests.
 func drop(votes []*vote) {
 	for _, v := range votes {
 		if v != nil {
@@ -305,7 +305,7 @@ func drop(votes []*vote) {
 	}
 }
 
-// kthLatest returns the k-th latest of those times.
+// kthLatest returns the k-th latest of these instants.
 func kthLatest(times []clock.Instant, k int) clock.Instant {
 	slices.SortFunc(times, func(a, v clock.Instant) int { return cmp.Compare(v, a) })
 	return times[k-1]

@@ -10,21 +10,21 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// About is what the field 'owner' of a holder, a reader or a ticket says: who it is, and what others may want
-// to know of the hold. It is the owner alone if there is nothing else to say, and otherwise
+// About is the information about a hold in the field 'owner' of a holder, a reader or a ticket. The field is the owner alone or, with
+// the parts that apply,
 //
 //	<owner>;fixed;min=<ms>;place=<name>;process=<process>;label=<label>
 //
-// with what applies. No part has a space in it. A '-' in front says that the hold was unlocked and its minimum
-// hold keeps the key taken. The scripts copy the field and compare the owner only.
+// No part contains a space. A '-' in front says that the hold was unlocked and its minimum hold keeps the key taken. The
+// scripts copy the whole field, and compare only the owner.
 type About struct {
 	Owner   string
 	Fixed   bool          // the lease is not renewed
-	MinHold time.Duration // the key stays taken at least that long
-	Lingers bool          // and does so after the hold was unlocked
-	Place   string        // the name of its kept place in the queue
-	Process string        // the name of its process if it has several Clients, each of which has a name of its own
-	Label   string        // what the caller says of the hold
+	MinHold time.Duration // the key stays taken for at least that long
+	Lingers bool          // the hold was unlocked, and its minimum hold keeps the key taken
+	Place   string        // name of its kept place in the queue
+	Process string        // name of its process, if the process has several Clients with names of their own
+	Label   string        // the caller's label for the hold
 }
 
 const (
@@ -57,14 +57,14 @@ func (a *About) String() string {
 		b = append(b, ";"+aboutProcess...)
 		b = append(b, a.Process...)
 	}
-	if a.Label != "" { // the last one, as it may contain a ';'
+	if a.Label != "" { // always at the end, because it may contain a ';'
 		b = append(b, ";"+aboutLabel...)
 		b = append(b, a.Label...)
 	}
 	return string(b)
 }
 
-// ParseAbout reads the field. Others may have written it: what is not known is ignored.
+// ParseAbout reads the field. Other programs may have written it, so unknown parts are ignored.
 func ParseAbout(field string) (a About) {
 	owner, rest, more := strings.Cut(field, ";")
 	a.Owner, a.Lingers = strings.CutPrefix(owner, "-")
@@ -91,10 +91,10 @@ func ParseAbout(field string) (a About) {
 	return a
 }
 
-// maxMinHold is longer than any hold that a caller may ask for.
+// maxMinHold is longer than any minimum hold that a caller may ask for.
 const maxMinHold = 48 * time.Hour
 
-// DescribeHolder adds to h what the field says. now is the server's time.
+// DescribeHolder adds the information in the field to h. now is the server's time.
 func DescribeHolder(h *core.Holder, field string, now time.Time) {
 	a := ParseAbout(field)
 	h.Owner, h.Fixed, h.Lingers, h.Label = a.Owner, a.Fixed, a.Lingers, a.Label

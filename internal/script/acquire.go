@@ -12,41 +12,41 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// An Acquire takes a lock, or queues a ticket for it. It is harmless when repeated.
+// An Acquire takes a lock, or queues a ticket for it. A repeated execution does no harm.
 type Acquire struct {
 	Keys  *KeySet
 	ID    *ID
 	Lease time.Duration
-	About About // the caller
+	About About // information about the hold
 	Mode  core.Mode
 	Trace string // traceparent stored with the lock
 
-	Inbox any // the channel that is told of a grant, a string
+	Inbox any // the channel for grants, a string
 
-	SecretOf    func(holder string) Secret // makes that of the tickets for a lock: Secrets.Of; nil: they have none
-	Tokens      int                        // how many tokens are wanted if the lock is free
-	QueueTokens int                        // how many if it is granted later; 0: do not queue
-	Runs        bool                       // its ticket may be one of a run
-	Calls       int                        // of the process that it stands for, if they are several
+	SecretOf    func(holder string) Secret // makes the secret of the tickets for a lock, as Secrets.Of does; nil: they have none
+	Tokens      int                        // tokens wanted if the lock is free
+	QueueTokens int                        // tokens wanted if it is granted later; 0: do not queue
+	Runs        bool                       // its ticket may be in a grant batch
+	Calls       int                        // calls of the process that share the ticket, if there are several
 
 	Predecessor *Predecessor
-	Place       string        // the name of a kept place in the queue; "": none
-	KeepPlace   time.Duration // how long the place is kept from now on if the lock is not had
+	Place       string        // name of a kept place in the queue; "": none
+	KeepPlace   time.Duration // how long the place is kept from now on if the call does not get the lock
 
-	Vote *core.Vote // nil: the lock is not one of several
+	Vote *core.Vote // nil: the lock is not over several nodes
 
-	Permits, Weight int // of a semaphore with so many permits, how many are wanted; 0: it is a lock
+	Permits, Weight int // n of the semaphore, and the weight wanted; 0: it is a lock
 }
 
-// A Predecessor is what an acquire replaces: a hold that is handed over, or a ticket that got lost.
+// A Predecessor is replaced by an acquire: a hold that is handed over, or a ticket that was lost.
 type Predecessor struct {
 	ID    *ID
 	Lease time.Duration
-	Lost  bool  // it is a ticket, and its id is refused from now on
-	Place int64 // of the ticket in the queue; 0: unknown
+	Lost  bool  // it is a ticket, and its id gets a done mark
+	Place int64 // place of the ticket in the queue; 0: unknown
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	permit := a.Permits > 0
 	special := a.Predecessor != nil || a.KeepPlace > 0 || a.Calls > 1
@@ -79,7 +79,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	case (a.Mode == core.Fair || a.Mode == core.Write) && a.Vote == nil && a.QueueTokens > 0:
 		k.Batch = s.queues
 	}
-	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.ifQueued(k))
+	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.queueArg(k))
 	switch {
 	case permit:
 		k.Add("permit", a.Weight, trace, a.Permits, "")
@@ -100,10 +100,10 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 // An acquireCall is a Call for an Acquire, allocated with its longest argument.
 type acquireCall struct {
 	transport.Call
-	ifQueued queueArg
+	queueArg queueArg
 }
 
-// addVote adds the token that is proposed, and whether the holder is to know of a try that is refused.
+// addVote adds the proposed token, and whether a refused try notifies the holder.
 func (a *Acquire) addVote(k *acquireCall) {
 	token, wants := any(""), ""
 	if v := a.Vote; v != nil {
@@ -147,12 +147,12 @@ func (a *Acquire) addSpecialArgs(k *acquireCall) {
 	}
 }
 
-// ifQueued is what the script is told for the case that the lock is not free. It is kept in k.
-func (a *Acquire) ifQueued(k *acquireCall) any {
+// queueArg returns the argument for the case that the lock is not free. It is stored in k.
+func (a *Acquire) queueArg(k *acquireCall) any {
 	if a.QueueTokens == 0 {
 		return "0"
 	}
-	q := &k.ifQueued
+	q := &k.queueArg
 	text := strconv.AppendInt(q.room[:0], int64(a.QueueTokens), 10)
 	if a.Runs {
 		text = append(text, 'r')
@@ -161,17 +161,17 @@ func (a *Acquire) ifQueued(k *acquireCall) any {
 	return q
 }
 
-// A queueArg is an argument of a command. The secret is made when it is written: most runs that take a lock are done by
-// acquire_batch.lua, which takes none.
+// A queueArg is an argument of a command. Its secret is made only when the command is written: most acquires that succeed
+// immediately are executed by acquire_batch.lua, which has no such argument.
 type queueArg struct {
 	text     []byte // in room, without the secret
 	holder   string
-	secretOf func(holder string) Secret // nil: it has no secret
+	secretOf func(holder string) Secret // nil: the ticket has no secret
 	once     sync.Once
 	room     [40]byte
 }
 
-// MarshalBinary is called by go-redis when it writes the command.
+// MarshalBinary implements encoding.BinaryMarshaler. go-redis calls it when it writes the command.
 func (q *queueArg) MarshalBinary() ([]byte, error) {
 	if q.secretOf == nil {
 		return q.text, nil
@@ -185,13 +185,13 @@ func (q *queueArg) MarshalBinary() ([]byte, error) {
 	return q.room[:n+1+secretLen], nil
 }
 
-// IsSame reports whether q and another argument of a command for the same lock are the same. The secrets of its tickets are.
+// IsSame reports whether q and another argument for the same lock are equal. All tickets for one lock have the same secret.
 func (q *queueArg) IsSame(other any) bool {
 	o, ok := other.(*queueArg)
 	return ok && bytes.Equal(q.text, o.text)
 }
 
-// traceField is a traceparent fit to be stored in a ticket, whose fields are separated by spaces.
+// traceField returns the traceparent, or "" if it cannot be stored in a ticket, whose fields are separated by spaces.
 func traceField(trace string) string {
 	if len(trace) > 100 || strings.ContainsFunc(trace, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
@@ -199,7 +199,7 @@ func traceField(trace string) string {
 	return trace
 }
 
-// Where the arguments of a plain acquire stand in a Call; acquire_batch.lua takes some of them.
+// Positions of the arguments of a plain acquire in a Call; acquire_batch.lua gets some of them.
 const (
 	acquireHolder = transport.FirstKey + iota
 	acquireQueue
@@ -212,8 +212,8 @@ const (
 	acquireLease
 	acquireInbox
 	acquireOwner
-	acquireIfQueued
-	acquireMode // the plain lock without extras has none
+	acquireQueueArg
+	acquireMode // absent in a plain acquire without extras
 	acquireTokens
 	acquireTrace
 	acquireProposal
@@ -227,7 +227,7 @@ func acquireBatch(s *transport.Script) *transport.Batch {
 	}
 }
 
-// voteBatch is for locks that are each one of several.
+// voteBatch is for locks over several nodes.
 func voteBatch(s *transport.Script) *transport.Batch {
 	return &transport.Batch{
 		Script: s, SharedKeys: []int{acquireFence}, Keys: []int{acquireHolder, acquireQueue, acquireDone}, SharedArgs: []int{acquireInbox},
@@ -235,12 +235,12 @@ func voteBatch(s *transport.Script) *transport.Batch {
 	}
 }
 
-// queueBatch is for tickets of one lock in strict order, where each caller has his own.
+// queueBatch is for tickets of one lock in strict order. Each caller has its own ticket.
 func queueBatch(s *transport.Script) *transport.Batch {
 	return &transport.Batch{
 		Script: s, OneLock: true,
 		SharedKeys: []int{acquireHolder, acquireQueue, acquireTickets, acquireFence, acquireReaders, acquireAlive}, Keys: []int{acquireDone},
-		SharedArgs: []int{acquireLease, acquireInbox, acquireIfQueued, acquireMode}, Args: []int{acquireID, acquireOwner, acquireTrace},
+		SharedArgs: []int{acquireLease, acquireInbox, acquireQueueArg, acquireMode}, Args: []int{acquireID, acquireOwner, acquireTrace},
 	}
 }
 
@@ -248,15 +248,14 @@ func queueBatch(s *transport.Script) *transport.Batch {
 type Acquired struct {
 	Outcome Outcome       // Held, Queued, Over or Again
 	Grant   Grant         // of a lock that is held
-	Clock   int64         // of the server (µs), if the lock is one of several and was free; else 0
-	Stamp   int64         // the fencing counter, of a ticket that is queued
+	Clock   int64         // the server's time (µs), if the lock is over several nodes and was free; otherwise 0
+	Stamp   int64         // the fencing counter, for a ticket that is queued
 	Place   int64         // in the queue
-	Wait    core.Wait     // who is in the way
-	Next    time.Duration // of a semaphore: when the first permit may end
+	Wait    core.Wait     // the holders
+	Next    time.Duration // of a semaphore: until the first permit may end
 }
 
-// AcquireAnswer reads the answer to an Acquire. Queued means that the lock is busy if the call did not want
-// to be queued.
+// AcquireAnswer reads the answer to an Acquire. If the call did not want to be queued, Queued means that the lock is busy.
 func AcquireAnswer(r *transport.Reply, inboxPrefix string) (a Acquired, err error) {
 	if token, ok := readToken(r); ok {
 		return Acquired{Outcome: Held, Grant: Grant{Token: token, Tokens: 1}}, nil

@@ -9,23 +9,23 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// An AcquireAll takes several free locks, or none (rule 23 of docs/protocol.md). It is harmless when repeated.
+// An AcquireAll takes several free locks, or none (rule 23 of docs/protocol.md). A repeated execution does no harm.
 type AcquireAll struct {
-	Locks []IDOf // on one server, or in one slot of a Cluster; core.MaxTogether at most
+	Locks []IDOf // on one server, or in one slot of a Cluster; at most core.MaxTogether
 	Lease time.Duration
-	About About     // the caller
+	About About     // information about the holds
 	Mode  core.Mode // not Read
 	Trace string    // traceparent stored with the locks
-	Inbox any       // the channel that is told of what happens to the holds, a string
+	Inbox any       // the channel for messages about the holds, a string
 }
 
-// An IDOf is an id and the lock that it is for.
+// An IDOf is an id and its lock.
 type IDOf struct {
 	Keys *KeySet
 	ID   *ID
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (a *AcquireAll) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	n := len(a.Locks)
 	k := transport.NewCall(ctx, s.acquireAll, 3*n+1+5+n, done)
@@ -49,7 +49,7 @@ func (a *AcquireAll) Call(ctx context.Context, s *Set, done func(*transport.Repl
 	return k
 }
 
-// AcquireAllAnswer reads the answer to an AcquireAll of n locks: a grant for each, or nil if it has taken none.
+// AcquireAllAnswer reads the answer to an AcquireAll of n locks: a grant for each lock, or nil if it has taken none.
 func AcquireAllAnswer(r *transport.Reply, n int) ([]Grant, error) {
 	if r.Err == nil && r.Single() == any(int64(notTaken)) {
 		return nil, nil
@@ -74,10 +74,10 @@ func AcquireAllAnswer(r *transport.Reply, n int) ([]Grant, error) {
 	return grants, nil
 }
 
-// notTaken is what acquire_all.lua answers if it has written nothing.
+// notTaken is the answer of acquire_all.lua if it has written nothing.
 const notTaken = -1
 
-// counters are for a command with several ids, all of which are written each time.
+// counters count the copies of a command with several ids. Each copy counts for all of them.
 type counters []*atomic.Int32
 
 // Load returns how often the command was written.

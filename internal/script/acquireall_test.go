@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// locks are three locks on one server. All ids of a run have the same name.
+// locks are three locks on one server. All ids of one execution have the same name.
 type locks []*scripttest.Driver
 
 func onLocks(t *testing.T, test func(l locks)) {
@@ -44,7 +44,7 @@ func (l locks) acquires(id string) *script.AcquireAll {
 	}
 }
 
-// acquire runs acquire_all.lua, and returns what was granted.
+// acquire runs acquire_all.lua, and returns the grants.
 func (l locks) acquire(id string) []script.Grant {
 	l[0].Helper()
 	grants, err := script.AcquireAllAnswer(l[0].Send(l.acquires(id)), len(l))
@@ -171,7 +171,7 @@ func TestARepeatedTripIsAnsweredTheSame(t *testing.T) {
 	})
 }
 
-// A trip leaves what as many runs of acquire.lua would leave.
+// One execution for several locks has the same effect as one execution of acquire.lua for each.
 func TestATripWritesWhatAcquireWrites(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	onLocks(t, func(l locks) {
@@ -207,8 +207,8 @@ func TestATripWritesWhatAcquireWrites(t *testing.T) {
 	})
 }
 
-// Rule 19: a trip may end after any of its writes. Its caller then cancels each id, and nothing is left; a copy that
-// comes before or after that takes nothing from others.
+// Rule 19: acquire_all.lua may be cut off after any of its writes. Its caller then cancels each id, and nothing is left. A copy
+// before or after that takes no lock from another id.
 func TestATripMayEndAfterAnyOfItsWrites(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		for writes, ended := 0, true; ended; writes++ {
@@ -256,7 +256,7 @@ func TestWithFullMemoryATripWritesNothing(t *testing.T) {
 	l.wantHeld("with room again", "b1")
 }
 
-// releaseAll checks what each of the locks answers: Unknown if it is left to a release of its own.
+// releaseAll checks the answer for each lock: Unknown if it is left to its own release.
 func (l locks) releaseAll(id string, want ...script.Outcome) {
 	l[0].Helper()
 	op := &script.ReleaseAll{Locks: l.ids(id)}
@@ -307,7 +307,7 @@ func TestAReleaseOfSeveralLocksMayEndAfterAnyOfItsWrites(t *testing.T) {
 	})
 }
 
-// A run of a script that is not ours, or a stranger's reply, is an error.
+// A malformed answer is an error.
 func TestAStrangeAnswerToATripIsAnError(t *testing.T) {
 	for _, answer := range []string{"return 7", "return {}", "return {'1', 0}", "return 'x'", "return {'0', 0, 0, 0}"} {
 		d := scripttest.New(t, redistest.Mini(t).NewClient(t), "item")

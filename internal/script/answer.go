@@ -10,32 +10,31 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// An Outcome is what an answer says of an id.
+// An Outcome is the state of an id in an answer.
 type Outcome int8
 
-// The outcomes.
+// Outcomes.
 const (
 	Unknown Outcome = iota // the answer was an error
-	Held                   // the id has the lock
-	Queued                 // its ticket waits; or the lock is busy
-	Over                   // the id is over, and refused; or it neither holds nor waits
-	Again                  // the script is to be run again: there was more to do than one run does
-	Done                   // it is done
-	More                   // it is done, and a Poll is to be run at once: see Again
+	Held                   // the id holds the lock
+	Queued                 // its ticket waits, or the lock is busy
+	Over                   // the id has ended, or it neither holds nor waits
+	Again                  // run the script again: one execution could not do everything
+	Done                   // done
+	More                   // done, and a Poll must follow immediately: see Again
 	NotHeld                // the id does not hold the lock
 )
 
-// A Grant is what comes with the lock: a token for the hold, and one for each time that the process may
-// pass the lock on by itself.
+// A Grant contains a token for the hold, and a token for each time that the process may pass the lock on without a command.
 type Grant struct {
 	Token   int64 // the first one
-	Tokens  int64 // how many there are
+	Tokens  int64 // number of tokens
 	Waiting int64 // tickets in the queue at that time
 
-	Slots string // of a permit, such as "0-2,5"; "" in a message: a poll says which
+	Slots string // of a permit, such as "0-2,5"; "" in a message without slots: a poll reports them
 }
 
-// readHolders reads what describe of locks.lua returns, up to the end: nobody if the lock is free.
+// readHolders reads the answer of describe in locks.lua up to its end. It returns nil if the lock is free.
 func readHolders(r *transport.Reply, inboxPrefix string) []core.Holder {
 	ttl := r.TTL()
 	if r.Err != nil || r.Left() == 0 {
@@ -55,7 +54,7 @@ func readHolders(r *transport.Reply, inboxPrefix string) []core.Holder {
 	return holders
 }
 
-// readGrant reads what a granted id may use.
+// readGrant reads the tokens of a grant.
 func readGrant(r *transport.Reply) Grant {
 	g := Grant{Token: r.Int(), Tokens: r.Int(), Waiting: r.Int()}
 	if r.Err == nil && !g.isValid() {
@@ -81,7 +80,7 @@ func readToken(r *transport.Reply) (token int64, ok bool) {
 	return token, err == nil && token > 0
 }
 
-// readEnded reads the answer of a script that ends something.
+// readEnded reads the answer of a script that ends a hold or a ticket.
 func readEnded(r *transport.Reply) (Outcome, error) {
 	code := r.Int()
 	switch {

@@ -27,7 +27,7 @@ func acquireBatch(d *scripttest.Driver, id string, keys ...string) ([]int64, err
 	return numbers(d.Eval("acquire_batch", redisKeys, args...))
 }
 
-// numbers are those in the answer of a batch script: also tokens, which are texts.
+// numbers returns the numbers in the answer of a batch script, including tokens, which are text.
 func numbers(answer any, err error) ([]int64, error) {
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func TestReleaseBatch(t *testing.T) {
 	})
 }
 
-// What a Call has where is what a batch script takes from there.
+// The batch scripts take their arguments from the positions that these have in a Call.
 func TestABatchTakesWhatCallsHave(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		g := gather(t, s)
@@ -169,7 +169,7 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 		for i, got := range answers {
 			if i == over {
 				if got.Outcome != script.Over || sees.Exists(t.Context(), keys[i].Holder()).Val() > 0 {
-					t.Errorf("one that is over: %+v", got)
+					t.Errorf("an id that has ended: %+v", got)
 				}
 				continue
 			}

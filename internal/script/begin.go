@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Begin begins a tick of a job, if the hold is to run it. It is harmless when repeated.
+// A Begin begins a tick of a job, if the hold may run it. A repeated execution does no harm.
 type Begin struct {
 	Keys  *KeySet
 	ID    *ID
@@ -16,7 +16,7 @@ type Begin struct {
 	Tick  core.Tick
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (b *Begin) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.begin, 2+5, done)
 	k.AddKeys(b.Keys.Holder(), b.Keys.Tick(b.Tick.At))

@@ -7,20 +7,20 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Cancel has the server forget an id, whether it is queued, holds the lock, or its acquire is still on
-// the way. It is harmless when repeated.
+// A Cancel ends an id, whether it is queued, holds the lock, or its acquire has not arrived yet. A repeated execution does no
+// harm.
 type Cancel struct {
 	Keys      *KeySet
 	ID        string
-	Mark      bool          // the id is refused from now on
-	Place     string        // the name of its kept place in the queue; "": none
+	Mark      bool          // the id gets a done mark, and is refused from now on
+	Place     string        // name of its kept place in the queue; "": none
 	KeepPlace time.Duration // how long the place is kept from now on
-	EndPlace  int64         // the token of a hold whose place ends instead; 0: none
-	Permit    bool          // it is for a permit of a semaphore
-	Served    []string      // ids of its run to whom its hold was passed: they are forgotten, too
+	EndPlace  int64         // token of a lost hold whose kept place ends; 0: none
+	Permit    bool          // of a semaphore
+	Served    []string      // ids of its grant batch to which its hold was passed: they also end
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (c *Cancel) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	mark, keep := int64(0), c.KeepPlace.Milliseconds()
 	if c.Mark {

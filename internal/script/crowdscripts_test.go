@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// A run admits a bounded number. The rest follows before any writer does.
+// One execution admits a bounded number of readers. The next ones admit the rest, before any writer.
 func TestAllWhoWaitToReadAreAdmittedBeforeAWriter(t *testing.T) {
 	for _, n := range []int{script.MaxAdmitted, script.MaxAdmitted + 1, 300} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestAllWhoWaitToReadAreAdmittedBeforeAWriter(t *testing.T) {
 	}
 }
 
-// After readers a writer has its turn, even if many writers before it are dead.
+// After readers, a writer has its turn even if many dead writers are ahead of it.
 func TestDeadWritersDoNotCostALiveOneItsTurn(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Acquire(scripttest.Acquire{ID: "r", Mode: core.Read, Lease: time.Hour})
@@ -72,7 +72,7 @@ func TestDeadWritersDoNotCostALiveOneItsTurn(t *testing.T) {
 	})
 }
 
-// Whose process is certainly gone is passed over, and stays in the queue.
+// A ticket whose process is certainly gone is passed over, and stays in the queue.
 func TestMuteReadersArePassedOver(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Listen("heard")
@@ -88,7 +88,7 @@ func TestMuteReadersArePassedOver(t *testing.T) {
 	})
 }
 
-// If nobody seems to listen, the subscriptions may be what is broken.
+// If no process seems to listen, the subscriptions may be broken.
 func TestIfAllAreMuteTheFirstHaveTheirTurn(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Write("w")
@@ -97,14 +97,14 @@ func TestIfAllAreMuteTheFirstHaveTheirTurn(t *testing.T) {
 		later(2 * script.BeatInterval)
 		d.Release("w")
 		if sc := d.Look(); sc.HolderID() != "v" && len(sc.Readers()) != 2 {
-			d.Errorf("nobody has the lock: %v", sc)
+			d.Errorf("no id holds the lock: %v", sc)
 		}
 		d.Cancel("v")
 		d.WantReaders("r", "s")
 	})
 }
 
-// Some that do not listen are no reason to make others wait for another phase.
+// Readers that do not listen do not make other readers wait for another phase.
 func TestMuteReadersDoNotStopABatch(t *testing.T) {
 	for name, mute := range map[string]int{"one": 1, "half a batch": script.MaxAdmitted / 2} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestMuteReadersDoNotStopABatch(t *testing.T) {
 	}
 }
 
-// The one that waits to write does not listen, and those that wait to read are dead.
+// The waiting writer does not listen, and the waiting readers are dead.
 func TestAWriterThatDoesNotListenIsTheLastOfTheQueue(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.WantHeld("r0", d.Read("r0"))
@@ -135,7 +135,7 @@ func TestAWriterThatDoesNotListenIsTheLastOfTheQueue(t *testing.T) {
 		d.Release("r0")
 		sc := d.Look()
 		if sc.HolderID() != "w" || sc.Holder.Fields["wanted"] == "1" {
-			d.Errorf("w is to hold the lock and nobody to want it: %v", sc)
+			d.Errorf("want w to hold the lock, and no ticket: %v", sc)
 		}
 	})
 }

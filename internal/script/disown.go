@@ -6,17 +6,17 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Disown ends all that a process has at a key: holds and tickets whose ids have a number up to UpTo, but for those in use.
-// It is harmless when repeated.
+// A Disown ends the holds and tickets that a process has at a key, for all ids with a number up to UpTo except those in use. A
+// repeated execution does no harm.
 type Disown struct {
 	Keys   *KeySet
 	Stem   IDStem
 	UpTo   uint64
-	InUse  []uint64 // the numbers of ids that stay
-	Permit bool     // the key is a semaphore's
+	InUse  []uint64 // numbers of ids that stay
+	Permit bool     // of a semaphore
 }
 
-// Call prepares a run. done is called once, with the answer, which CancelAnswer reads.
+// Call prepares one execution. done is called once, with the answer, which CancelAnswer reads.
 func (d *Disown) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := callOf(ctx, s.of(d.Permit).disown, d.Keys, d.Permit, 2+len(d.InUse), done)
 	k.Add(string(d.Stem), d.UpTo)

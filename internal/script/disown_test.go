@@ -22,7 +22,7 @@ func TestADisownEndsWhatIsOverOnly(t *testing.T) {
 	})
 }
 
-// It grants the lock as a release does. A ticket that has ended does not get it.
+// It grants the lock as a release does. A ticket that it has ended does not get the lock.
 func TestADisownPassesTheLockOn(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Fair("a1")

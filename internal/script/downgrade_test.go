@@ -44,7 +44,7 @@ func TestDowngradeAdmitsAllWhoWaitToRead(t *testing.T) {
 	})
 }
 
-// With the last token of a block the readers are not behind any hold that was made of it.
+// With the last token of a block, the readers have no smaller token than any hold that used the block.
 func TestDowngradeOfABlockOfTokens(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		scripttest.PassToken(d.T, d.Write("before").Grant.Token) // so that there may be several
@@ -95,7 +95,7 @@ func TestAStrangerDoesNotEndADowngradedHold(t *testing.T) {
 	})
 }
 
-// A lock whose TTL somebody took off is not one of a millisecond.
+// A lock whose TTL was removed by hand does not become a lock of one millisecond.
 func TestDowngradeOfAKeyWithoutTTLLastsUntilTheNextRenewal(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Write("w")

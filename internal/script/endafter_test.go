@@ -15,12 +15,12 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// A scene is who has a lock and who waits.
+// A scene is a lock with its holders and tickets.
 type scene struct {
 	name         string
 	holds, waits []string
 	set          func(d *scripttest.Driver)
-	served       []string // of those who wait: the hold was passed to them
+	served       []string // tickets to whose calls the hold was passed
 }
 
 var scenes = []scene{
@@ -71,7 +71,7 @@ var scenes = []scene{
 	{"nobody", nil, nil, func(*scripttest.Driver) {}, nil},
 }
 
-// A turn is a run of a script. It ends the holds and tickets of some ids, and may begin one.
+// A turn is one execution of a script. It ends the holds and tickets of some ids, and may begin one.
 type turn struct {
 	name   string
 	ends   []string
@@ -93,7 +93,7 @@ func acquires(a scripttest.Acquire) turn {
 	return t
 }
 
-// turnsOf lists what may happen in a scene.
+// turnsOf lists the executions that are possible in a scene.
 func turnsOf(s *scene) []turn {
 	all := slices.Concat(s.holds, s.waits)
 	turns := []turn{
@@ -161,8 +161,8 @@ func turnsOf(s *scene) []turn {
 	return turns
 }
 
-// Rule 19: whatever a script has done when it ends, nobody has the lock who should not, or believes so, and nobody waits
-// for ever.
+// Rule 19: wherever a script is cut off, no id holds the lock that must not, no process believes so, and no ticket waits
+// forever.
 func TestAScriptMayEndAfterAnyOfItsWrites(t *testing.T) {
 	race.FindsNothing(t)
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -184,7 +184,7 @@ func TestAScriptMayEndAfterAnyOfItsWrites(t *testing.T) {
 	})
 }
 
-// endsAfter lets a script end after so many writes, and reports whether it has so many.
+// endsAfter cuts a script off after n writes, and reports whether it has that many.
 func endsAfter(d *scripttest.Driver, sc *scene, t *turn, writes int) bool {
 	d.Helper()
 	sc.set(d)
@@ -207,7 +207,7 @@ func endsAfter(d *scripttest.Driver, sc *scene, t *turn, writes int) bool {
 	return err != nil
 }
 
-// harmless checks that what a script does takes the lock from nobody else, and tells nobody of a hold that is not there.
+// harmless checks that the script takes the lock from no other id, and announces no hold that does not exist.
 func harmless(d *scripttest.Driver, sc *scene, t *turn, do func()) {
 	d.Helper()
 	heard, before := d.HearWhole(), d.Look()
@@ -228,7 +228,7 @@ func harmless(d *scripttest.Driver, sc *scene, t *turn, do func()) {
 			d.Errorf("published: %q", text)
 		}
 		if m.Holder != d.Keys.Holder() {
-			continue // a node of a Cluster hears late what was published at another one, for another lock
+			continue // on a node of a Cluster, messages published on another node, for another lock, arrive late
 		}
 		if m.Kind == script.Granted && !after.Has(m.ID) {
 			d.Errorf("%s was told that it has the lock\nfrom %v\nto   %v", m.ID, before, after)
@@ -236,7 +236,7 @@ func harmless(d *scripttest.Driver, sc *scene, t *turn, do func()) {
 	}
 }
 
-// goesOn has everybody have the lock in turn, and looks whether something is left.
+// goesOn lets all ids hold the lock in turn, and checks that nothing is left.
 func goesOn(d *scripttest.Driver, sc *scene, t *turn) {
 	d.Helper()
 	there := append(slices.Concat(sc.holds, sc.waits), "n1")
@@ -250,7 +250,7 @@ func goesOn(d *scripttest.Driver, sc *scene, t *turn) {
 			case script.Held:
 				d.Release(id)
 				there = slices.Delete(there, i, i+1)
-			case script.Over: // it got lost
+			case script.Over: // it was lost
 				if t.tries && id == t.begins {
 					there = slices.Delete(there, i, i+1)
 					break

@@ -6,7 +6,7 @@ const (
 	MaxShown  = maxShown
 )
 
-// Said is what m says, without its proof.
+// Said returns m without its proof.
 func (m *Message) Said() Message {
 	said := *m
 	said.text, said.proof = "", ""

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// onFullMemory prepares a lock, and then has a server whose memory is full.
+// onFullMemory prepares a lock, and then runs f on a server whose memory is full.
 func onFullMemory(t *testing.T, name string, prepare, test func(d *scripttest.Driver)) {
 	t.Run(name, func(t *testing.T) {
 		d := scripttest.New(t, redistest.Redis(t).NewClient(t), t.Name())
@@ -24,8 +24,8 @@ func onFullMemory(t *testing.T, name string, prepare, test func(d *scripttest.Dr
 	})
 }
 
-// The server refuses what needs memory. Whoever has something must be able to keep it and to leave, and those
-// who wait must be able to follow.
+// A full server refuses writes that need memory. Holders must be able to keep and to release the lock, and waiters must get it
+// after them.
 func TestWithFullMemoryOnlyNewReadersAreRefused(t *testing.T) {
 	const name = "lockmw:inbox" // any text
 	refused := func(d *scripttest.Driver, what string, a scripttest.Acquire) {

@@ -6,19 +6,18 @@ import (
 	"sync/atomic"
 )
 
-// An ID names one request for a lock, and the ticket and the hold that come of it: the stem of its
-// engine and a number. As an argument of a command it counts how often the command was written to a
-// connection: go-redis repeats a command whose reply was lost, and a copy that got stuck on the way may
-// still arrive (rules 1 and 2 of docs/protocol.md).
+// An ID names one acquisition: its request, its ticket and its hold. It consists of the stem of its engine and a number. As an
+// argument of a command it counts how often the command was written to a connection. go-redis repeats a command whose reply was
+// lost, and a copy that was delayed may still arrive (rules 1 and 2 of docs/protocol.md).
 type ID struct {
 	n        uint64
 	copies   atomic.Int32
 	releases atomic.Int32 // how often the release of its hold was written
-	text     []byte       // as Redis has it
-	room     [40]byte     // for the text of most
+	text     []byte       // the id as text
+	room     [40]byte     // has room for most texts
 }
 
-// An IDStem is what the ids of an engine begin with.
+// An IDStem is the beginning of all ids of an engine.
 type IDStem string
 
 // New returns the id with number n.
@@ -28,7 +27,7 @@ func (s IDStem) New(n uint64) *ID {
 	return i
 }
 
-// Number returns the number of an id with this stem; false if text is none.
+// Number returns the number of an id with this stem; false if text is not such an id.
 func (s IDStem) Number(text string) (n uint64, ok bool) {
 	rest, ok := strings.CutPrefix(text, string(s))
 	if !ok {
@@ -42,32 +41,32 @@ func (s IDStem) appendID(b []byte, n uint64) []byte {
 	return strconv.AppendUint(append(b, s...), n, 36)
 }
 
-// String returns the id as Redis has it.
+// String returns the id as it is in Redis.
 func (i *ID) String() string { return string(i.text) }
 
-// Number returns its number.
+// Number returns the number of the id.
 func (i *ID) Number() uint64 { return i.n }
 
-// MarshalBinary is called by go-redis each time it writes an acquire.
+// MarshalBinary implements encoding.BinaryMarshaler. go-redis calls it each time it writes an acquire.
 func (i *ID) MarshalBinary() ([]byte, error) {
 	i.copies.Add(1)
 	return i.text, nil
 }
 
-// Copies returns how often its acquire was sent.
+// Copies returns how often the acquire of the id was written.
 func (i *ID) Copies() int { return int(i.copies.Load()) }
 
-// Copied reports whether more than one copy of its acquire was sent. One may then still arrive when the
-// hold is over, and the id has to be remembered.
+// Copied reports whether more than one copy of its acquire was written. A copy may arrive after the hold has ended, so the id
+// then needs a done mark.
 func (i *ID) Copied() bool { return i.Copies() > 1 }
 
-// Releases returns how often its release was sent.
+// Releases returns how often the release of its hold was written.
 func (i *ID) Releases() int { return int(i.releases.Load()) }
 
-// A releaseID is the id of a hold as the argument of its release.
+// A releaseID is the id of a hold as an argument of its release.
 type releaseID ID
 
-// MarshalBinary is called by go-redis each time it writes a release.
+// MarshalBinary implements encoding.BinaryMarshaler. go-redis calls it each time it writes a release.
 func (d *releaseID) MarshalBinary() ([]byte, error) {
 	d.releases.Add(1)
 	return d.text, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// keptPlace is the place that is kept for a ticket, and for how long; 0 if none is.
+// keptPlace returns the place that is kept for a ticket, and for how long; 0 if there is none.
 func keptPlace(d *scripttest.Driver, ticket string) (place int64, ttl time.Duration) {
 	d.Helper()
 	key := d.Keys.Kept(ticket)
@@ -27,7 +27,7 @@ func wantKept(d *scripttest.Driver, what, ticket string, want int64, keep time.D
 
 func wantNotKept(d *scripttest.Driver, what, ticket string) {
 	d.Helper()
-	if place, ttl := keptPlace(d, ticket); place != 0 { // 0 marks one that is over
+	if place, ttl := keptPlace(d, ticket); place != 0 { // 0 marks an ended place
 		d.Errorf("%s: the place %d is kept for %v", what, place, ttl)
 	}
 }
@@ -82,7 +82,7 @@ func TestTheLockPassesOverAPlaceThatIsKept(t *testing.T) {
 		d.Release("held")
 		all := d.Poll("b", "a").Tickets
 		if all[0].Outcome != script.Held || all[0].Grant.Token <= token || all[1].Outcome != script.Over {
-			d.Errorf("the next one and the one that is away got %+v after token %d", all, token)
+			d.Errorf("the next ticket and the one with the kept place got %+v after token %d", all, token)
 		}
 		d.Fair("c")
 		d.WantQueued("back", d.Keep("a2", "t", time.Minute), 1, 2)
@@ -125,7 +125,7 @@ func TestAPlaceIsKeptForALimitedTime(t *testing.T) {
 	})
 }
 
-// So is a hold that was lost: the server does not have it any more.
+// The same applies to a lost hold, which the server no longer has.
 func TestTheCancelOfALostHoldEndsItsPlace(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Fair("held")
@@ -146,7 +146,7 @@ func TestTheCancelOfALostHoldEndsItsPlace(t *testing.T) {
 	})
 }
 
-// A score that somebody else has put into the queue must not get into the counter of all locks.
+// A score that another client has put into the queue must not get into the counter of all locks.
 func TestAStrangersScoreDoesNotSpoilTheCounter(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		for _, score := range []string{"inf", "1e300", "9000000000000000", "9007199254740991", "9007199254740992"} {

@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// A Layout says where locks live in Redis.
+// A Layout makes the Redis keys and channels of all locks with one prefix.
 type Layout struct {
 	prefix  string
 	cluster bool
-	fence   any // the fencing counter's key, except in a Cluster
-	alive   any // the key of the processes that wait, except in a Cluster
+	fence   any // key of the fencing counter, except in a Cluster
+	alive   any // key of the hash of live processes, except in a Cluster
 }
 
-// NewLayout returns the Layout of the locks with a prefix.
+// NewLayout returns the Layout for a prefix.
 func NewLayout(prefix string, cluster bool) Layout {
 	return Layout{prefix: prefix, cluster: cluster, fence: prefix + fenceSuffix, alive: prefix + aliveSuffix}
 }
 
-// A KeySet is the Redis keys of one lock. All but the fencing counter, and the hash of the processes that wait, share one hash tag.
+// A KeySet contains the Redis keys of one lock. All share one hash tag, except the fencing counter and the hash of live
+// processes.
 type KeySet struct {
 	six [6]any // strings, as arguments of commands
 }
 
-// Where the keys stand among the six, and in the KEYS of most scripts.
+// Positions of the keys in the array, and in the KEYS of most scripts.
 const (
 	holderKey = iota
 	queueKey
@@ -35,24 +36,24 @@ const (
 	aliveKey
 )
 
-// KeySet returns the Redis keys of the lock of a key.
+// KeySet returns the Redis keys of the lock with this key.
 func (l *Layout) KeySet(key string) KeySet {
 	tag := escape(key)
 	fence, alive := l.fence, l.alive
-	if l.cluster { // not after l.fence: that may be the prefix of other locks
+	if l.cluster { // not derived from l.fence, which may be the prefix of other locks
 		both := l.prefix + ":{" + slotTag(slotOf(tag)) + "}"
 		both += fenceSuffix + both + aliveSuffix
 		cut := (len(both) + len(fenceSuffix) - len(aliveSuffix)) / 2
 		fence, alive = both[:cut], both[cut:]
 	}
-	size := len(l.prefix) + len(":{}") + len(tag) // of the holder's key, which the others begin with
+	size := len(l.prefix) + len(":{}") + len(tag) // of the holder's key, with which the other keys begin
 	all := l.prefix + ":{" + tag + "}" + queueSuffix + l.prefix + ":{" + tag + "}" + ticketsSuffix + l.prefix + ":{" + tag + "}" + readersSuffix
 	tickets := size + len(queueSuffix)
 	readers := tickets + size + len(ticketsSuffix)
 	return KeySet{[...]any{all[:size], all[:tickets], all[tickets:readers], fence, all[readers:], alive}}
 }
 
-// Key is the reverse of KeySet: it returns the key whose lock has that first key, if there is one.
+// Key is the reverse of KeySet: it returns the key of the lock whose holder key is given; false if there is none.
 func (l *Layout) Key(holder string) (key string, ok bool) {
 	tag, ok := strings.CutPrefix(holder, l.prefix+":{")
 	if !ok || !strings.HasSuffix(tag, "}") {
@@ -63,36 +64,37 @@ func (l *Layout) Key(holder string) (key string, ok bool) {
 	return key, key != "" && escape(key) == tag
 }
 
-// KeyOf is Key for any of the keys that show that a lock is held or waited for.
+// KeyOf is like Key, for the holder key or the queue of a lock.
 func (l *Layout) KeyOf(redisKey string) (key string, ok bool) {
 	return l.Key(strings.TrimSuffix(redisKey, queueSuffix))
 }
 
-// KeptPlaceOf returns the key and the name of the kept place that is at redisKey, if one is.
+// KeptPlaceOf returns the key and the name of the kept place at redisKey; false if that is not a kept place.
 func (l *Layout) KeptPlaceOf(redisKey string) (key, name string, ok bool) {
-	lock, name, ok := strings.Cut(redisKey, "}"+keptInfix) // neither part has a brace in it
+	lock, name, ok := strings.Cut(redisKey, "}"+keptInfix) // neither part contains a brace
 	if ok {
 		key, ok = l.Key(lock + "}")
 	}
 	return key, unescape(name), ok
 }
 
-// KeptPattern matches the kept places of a key, as SCAN takes it.
+// KeptPattern returns a SCAN pattern for the kept places of a key.
 func (l *Layout) KeptPattern(key string) string {
 	s := l.KeySet(key)
 	return globs.Replace(s.Kept("")) + "*"
 }
 
-// AllKeptPattern matches the kept places of all keys, as SCAN takes it.
+// AllKeptPattern returns a SCAN pattern for the kept places of all keys.
 func (l *Layout) AllKeptPattern() string { return globs.Replace(l.prefix) + ":{*}" + keptInfix + "*" }
 
-// Pattern matches what the locks keep in Redis, as SCAN takes it.
+// Pattern returns a SCAN pattern for the keys of locks; it may match other keys.
 func (l *Layout) Pattern() string { return globs.Replace(l.prefix) + ":{*}*" }
 
-// QueuePattern matches the queues, as SCAN takes it, and perhaps what is no queue.
+// QueuePattern returns a SCAN pattern for queues; it may match other keys.
 func (l *Layout) QueuePattern() string { return globs.Replace(l.prefix) + ":{*}:*queue" }
 
-// QueueOf returns the key whose queue is at redisKey, if one is. Those who wait to read stand in two.
+// QueueOf returns the key whose queue is at redisKey; false if that is not a queue. It ignores the queues of readers, because
+// tickets that wait to read are also represented in the main queue.
 func (l *Layout) QueueOf(redisKey string) (key string, ok bool) {
 	for _, suffix := range []string{queueSuffix, permitQueueSuffix} {
 		if holder, found := strings.CutSuffix(redisKey, suffix); found {
@@ -104,8 +106,8 @@ func (l *Layout) QueueOf(redisKey string) (key string, ok bool) {
 
 var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// Inbox returns the channel of a process. Given the keys of a lock, it is one in their slot of a Cluster: it ends with the
-// slot's tag, by which the scripts see that it is sharded.
+// Inbox returns the channel of a process. If keys is not nil, it is the sharded channel in the slot of that lock in a Cluster:
+// its name ends with the slot's tag, by which the scripts recognise it.
 func (l *Layout) Inbox(process string, keys *KeySet) string {
 	name := l.InboxPrefix() + process
 	if keys == nil {
@@ -115,7 +117,7 @@ func (l *Layout) Inbox(process string, keys *KeySet) string {
 	return name + ":" + tag
 }
 
-// AliveOf returns the hash of the processes that wait, in the slot of an inbox.
+// AliveOf returns the key of the hash of live processes in the slot of an inbox.
 func (l *Layout) AliveOf(inbox string) any {
 	process := l.ProcessOf(inbox)
 	if tag := inbox[len(l.InboxPrefix())+len(process):]; tag != "" {
@@ -124,7 +126,7 @@ func (l *Layout) AliveOf(inbox string) any {
 	return l.alive
 }
 
-// InboxPrefix is what the channels of processes begin with.
+// InboxPrefix returns the beginning of the channels of all processes.
 func (l *Layout) InboxPrefix() string { return l.prefix + ":inbox:" }
 
 // ProcessOf returns the process whose channel is inbox.
@@ -150,7 +152,7 @@ const (
 	aliveSuffix   = ":alive"
 )
 
-// Holder is the hash that says who has the lock.
+// Holder returns the key of the hash of the holder, of all readers, or of all permits.
 func (s *KeySet) Holder() string { return s.text(holderKey) }
 
 func (s *KeySet) text(i int) string {
@@ -158,39 +160,39 @@ func (s *KeySet) text(i int) string {
 	return key
 }
 
-// Queue is the sorted set of tickets.
+// Queue returns the key of the sorted set of tickets.
 func (s *KeySet) Queue() string { return s.text(queueKey) }
 
-// Tickets is the hash that says what is granted to each ticket.
+// Tickets returns the key of the hash with the texts of the tickets.
 func (s *KeySet) Tickets() string { return s.text(ticketsKey) }
 
-// ReadQueue is the sorted set of tickets that wait to read.
+// ReadQueue returns the key of the sorted set of tickets that wait to read.
 func (s *KeySet) ReadQueue() string { return s.text(readQueueKey) }
 
-// Fence is the fencing counter.
+// Fence returns the key of the fencing counter.
 func (s *KeySet) Fence() string { return s.text(fenceKey) }
 
-// Alive is the hash of the processes that wait.
+// Alive returns the key of the hash of live processes.
 func (s *KeySet) Alive() string { return s.text(aliveKey) }
 
-// Done is the mark of an id that is over.
+// Done returns the key of the done mark of an id.
 func (s *KeySet) Done(id string) string { return s.Holder() + doneInfix + id }
 
-// doneOf is Done of an id.
+// doneOf is like Done.
 func (s *KeySet) doneOf(id *ID) string {
 	var room [200]byte // most keys are shorter
 	return string(append(append(append(room[:0], s.Holder()...), doneInfix...), id.text...))
 }
 
-// Kept is where a place in the queue is kept whose caller is away.
+// Kept returns the key of a kept place in the queue.
 func (s *KeySet) Kept(place string) string { return s.Holder() + keptInfix + escape(place) }
 
-// Tick is what is noted of a tick of the job that the lock is for.
+// Tick returns the key of the note of a tick. The lock is the lock of its job.
 func (s *KeySet) Tick(at time.Time) string {
 	return s.Holder() + ":tick:" + strconv.FormatInt(at.UnixMilli(), 10)
 }
 
-// escape percent-encodes what would cut the hash tag short or is no fun in a terminal.
+// escape percent-encodes braces, which would cut the hash tag short, and control bytes.
 func escape(key string) string {
 	special := func(b byte) bool { return b < ' ' || b == 0x7f || b == '{' || b == '}' || b == '%' }
 	n := 0
@@ -230,17 +232,17 @@ func unescape(tag string) string {
 	return b.String()
 }
 
-// ReadersTicket stands in the queue for all tickets that wait to read, which have a queue of their own.
+// ReadersTicket is in the main queue for all tickets that wait to read, which have their own queue.
 const ReadersTicket = "#readers"
 
-// CounterPattern finds the fencing counters of all prefixes, and perhaps keys of others.
+// CounterPattern is a SCAN pattern for the fencing counters of all prefixes; it may match other keys.
 const CounterPattern = "*:fence"
 
-// PrefixOfCounter returns the prefix of the locks that a fencing counter is of; false if key cannot be one.
+// PrefixOfCounter returns the prefix of the locks that use a fencing counter; false if key cannot be a fencing counter.
 func PrefixOfCounter(key string) (prefix string, ok bool) {
 	prefix, ok = strings.CutSuffix(key, fenceSuffix)
 	if tagged, tag, found := strings.Cut(prefix, ":{"); found && strings.HasSuffix(tag, "}") {
-		prefix = tagged // in a Cluster each slot has one
+		prefix = tagged // in a Cluster each slot has a counter
 	}
 	return prefix, ok && prefix != "" && !strings.ContainsAny(prefix, "{}")
 }

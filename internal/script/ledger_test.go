@@ -12,8 +12,8 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// TestShortWaysAreWorthTheirLines measures what the performance ledger says of the short ways of scripts. One that saves the server
-// 3 % or less is to go.
+// TestShortWaysAreWorthTheirLines measures the savings of the fast paths, for the performance ledger. A fast path that saves
+// the server 3 % or less is to be removed.
 func TestShortWaysAreWorthTheirLines(t *testing.T) {
 	if os.Getenv("LOCKMW_MEASURE") == "" {
 		t.Skip("measures for a minute, and is rough while the machine does something else: runs with LOCKMW_MEASURE=1")
@@ -42,7 +42,7 @@ func TestShortWaysAreWorthTheirLines(t *testing.T) {
 		with, without := scriptTime(t, false, m.begin, m.turn), scriptTime(t, true, m.begin, m.turn)
 		t.Logf("%-52s %5.1f µs with short ways, %5.1f µs without", m.what, with, without)
 		if with > 0.97*without {
-			t.Errorf("a call that %s gains nothing by the short way", m.what)
+			t.Errorf("a call that %s gains nothing from the fast path", m.what)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func scriptTime(t *testing.T, thorough bool, begin func(*scripttest.Driver), tur
 	return best
 }
 
-// microsOfScripts returns how long scripts took by the answer to INFO commandstats.
+// microsOfScripts returns the time spent in scripts, by the answer to INFO commandstats.
 func microsOfScripts(t *testing.T, stats string) (micros float64) {
 	t.Helper()
 	for line := range strings.Lines(stats) {

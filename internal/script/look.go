@@ -8,12 +8,12 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Look reads who holds a lock and who waits for it, to find deadlocks.
+// A Look reads the holders of a lock and the tickets that wait for it, to find deadlocks.
 type Look struct {
 	Keys *KeySet
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (l *Look) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.look, 8+1, done)
 	k.AddKeys(l.Keys.six[:]...)
@@ -35,7 +35,7 @@ func LookAnswer(r *transport.Reply) (*deadlock.View, error) {
 	return v, r.Err
 }
 
-// readNumber reads a number that is written as text.
+// readNumber reads a number that the script returned as text.
 func readNumber(r *transport.Reply) int {
 	n, err := strconv.Atoi(r.Text())
 	if err != nil {

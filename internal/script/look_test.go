@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// look runs look.lua. What it finds in no certain order is sorted.
+// look runs look.lua. Parts of the answer without a certain order are sorted.
 func look(d *scripttest.Driver) *deadlock.View {
 	d.Helper()
 	v, err := script.LookAnswer(d.Send(&script.Look{Keys: d.Keys}))
@@ -29,7 +29,7 @@ func look(d *scripttest.Driver) *deadlock.View {
 func wantView(d *scripttest.Driver, what string, want deadlock.View) {
 	d.Helper()
 	if got := look(d); !reflect.DeepEqual(*got, want) {
-		d.Errorf("%s: it sees\n%+v, want\n%+v", what, *got, want)
+		d.Errorf("%s: the look is\n%+v, want\n%+v", what, *got, want)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestALookSeesPermitsAndWhoWaitsForThem(t *testing.T) {
 	})
 }
 
-// One id of 64 begins with a '-', and a key that only stays taken is told by one in front, too.
+// One id in 64 begins with a '-', and the holder of a key that only stays taken has a '-' in front as well.
 func TestALookShowsAllHoldersWhateverTheirIDs(t *testing.T) {
 	kinds := map[string]func(d *scripttest.Driver, id string){
 		"a lock":  func(d *scripttest.Driver, id string) { d.Lock(id) },
@@ -137,7 +137,7 @@ func TestALookShowsAllHoldersWhateverTheirIDs(t *testing.T) {
 	}
 }
 
-// wantHolders compares whom a look shows.
+// wantHolders checks the holders in a look.
 func wantHolders(d *scripttest.Driver, want ...string) {
 	d.Helper()
 	var got []string
@@ -149,7 +149,7 @@ func wantHolders(d *scripttest.Driver, want ...string) {
 	}
 }
 
-// More than can be looked at is not looked at; of a longer queue the head is.
+// A key with too many holders is not read; of a long queue only the head is read.
 func TestALookHasBounds(t *testing.T) {
 	scripttest.OnEachCrowded(t, func(d *scripttest.Driver) {
 		many := deadlock.MaxHolders
@@ -176,7 +176,7 @@ func TestALookHasBounds(t *testing.T) {
 	})
 }
 
-// Whatever somebody else has put in the way of a look, it only reads, and fails with a typed error or sees nobody more.
+// Whatever another client has stored at the keys, a look only reads, and fails with a typed error or shows no extra holders.
 func TestALookLeavesStrangersAlone(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		situations := map[string]func(){
@@ -227,7 +227,7 @@ func TestALookLeavesStrangersAlone(t *testing.T) {
 	})
 }
 
-// everyKey is all that the server has.
+// everyKey returns all keys of the server.
 func everyKey(d *scripttest.Driver) map[string]string {
 	d.Helper()
 	all := make(map[string]string)

@@ -7,14 +7,14 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Mark notes that a tick of a job was run. It is harmless when repeated, and when it comes late.
+// A Mark notes that a tick of a job was run. A repeated or late execution does no harm.
 type Mark struct {
 	Keys  *KeySet
-	Token int64 // of the hold that has run it
+	Token int64 // of the hold that ran the tick
 	Tick  core.Tick
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (m *Mark) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.mark, 1+2, done)
 	k.AddKeys(m.Keys.Tick(m.Tick.At))
@@ -22,7 +22,7 @@ func (m *Mark) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *t
 	return k
 }
 
-// MarkAnswer reads the answer to a Mark. It reports whether a later hold has begun the tick.
+// MarkAnswer reads the answer to a Mark: whether a later hold has begun the tick.
 func MarkAnswer(r *transport.Reply) (again bool, err error) {
 	code := r.Int()
 	if r.Err == nil && code != 1 && code != 2 {

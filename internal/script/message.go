@@ -10,38 +10,38 @@ import (
 	"github.com/lockmw/go/internal/keyed"
 )
 
-// A MessageKind tells what a message is about.
+// A MessageKind is the subject of a message.
 type MessageKind int8
 
-// The kinds of messages.
+// Kinds of messages.
 const (
-	Granted   MessageKind = iota + 1 // the lock was granted to the id, or a permit
+	Granted   MessageKind = iota + 1 // the id was granted the lock or a permit
 	Contended                        // others wait for the lock that the id holds
-	TakenAway                        // an operator took the lock away from the id
+	TakenAway                        // an operator released the hold of the id by force
 )
 
-// A Message is what the scripts publish to the inbox of a process. It is only a hint: messages get lost,
-// come late, and may have been sent by anybody (rule 7 of docs/protocol.md).
+// A Message is published to the inbox of a process by a script. It is only a hint: messages get lost and come late, and any
+// client may have sent one (rule 7 of docs/protocol.md).
 type Message struct {
 	Kind MessageKind
 	ID   string
 
 	// Of a grant:
-	Number int64 // greater than all numbers and tokens before it
+	Number int64 // greater than all earlier numbers and tokens
 	Grant  Grant
-	Holder string // the lock's first key
+	Holder string // first key of the lock
 	Permit bool   // of a semaphore
-	Run    string // the ids that may have the lock after it by the same hold, separated by commas
+	Run    string // ids of the grant batch, without ID, separated by commas
 
 	text, proof string // see IsProven
 }
 
-// maxMessage is the length of the longest message that a script writes: it has the ids of a run, numbers, a key, each byte of
-// which may be escaped, and a prefix.
+// maxMessage is the length of the longest message that a script writes. It contains the ids of a grant batch, numbers, a
+// prefix, and a key of which each byte may be escaped.
 const maxMessage = MaxRun*64 + 512 + 3*keyed.MaxLen + 512
 
-// ParseMessage reads the payload of a message. It returns false if no script wrote it. A grant may still be forged: see
-// IsProven.
+// ParseMessage reads the payload of a message. It returns false if a script cannot have written it. A grant may be forged all
+// the same: see IsProven.
 func ParseMessage(payload string) (m Message, ok bool) {
 	if len(payload) > maxMessage {
 		return m, false
@@ -58,7 +58,7 @@ func ParseMessage(payload string) (m Message, ok bool) {
 	return Message{}, false
 }
 
-// parseProven reads the message of a grant, with the proof at its end.
+// parseProven reads the message of a grant, which ends with a proof.
 func parseProven(payload string) (m Message, ok bool) {
 	end := len(payload) - 2*sha1.Size - 1
 	if end < 0 || payload[end] != ' ' {
@@ -73,7 +73,7 @@ func parseProven(payload string) (m Message, ok bool) {
 	return m, ok
 }
 
-// parseGrant reads "ids number token tokens waiting key"; behind the first of the ids are those of its run.
+// parseGrant reads "ids number token tokens waiting key". The first id is the ticket's; the ids of its grant batch follow.
 func parseGrant(text string) (m Message, ok bool) {
 	fields := strings.SplitN(text, " ", 6)
 	if len(fields) < 6 {
@@ -88,7 +88,7 @@ func parseGrant(text string) (m Message, ok bool) {
 	return m, errors.Join(errs[:]...) == nil && m.Grant.Token > 0 && m.Grant.Tokens >= 1
 }
 
-// parsePermitGrant reads "id token slots waiting key". The slots are '-' if they were too long.
+// parsePermitGrant reads "id token slots waiting key". The slots are '-' if their list was too long.
 func parsePermitGrant(text string) (m Message, ok bool) {
 	fields := strings.SplitN(text, " ", 5)
 	if len(fields) < 5 {

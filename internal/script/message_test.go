@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// What the scripts publish is what ParseMessage reads.
+// ParseMessage reads every message that the scripts publish.
 func TestMessagesOfTheScriptsAreUnderstood(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		heard := d.HearWhole()
@@ -51,7 +51,7 @@ func TestMessagesOfTheScriptsAreUnderstood(t *testing.T) {
 	})
 }
 
-// Anybody may publish to an inbox.
+// Any client may publish to an inbox.
 func FuzzMessage(f *testing.F) {
 	for _, payload := range []string{
 		"grant a 18 18 1 0 lockmw:{item:2}", "grant a 18 18 40 3 lockmw:{item:2}", "grant a 9223372036854775807 9223372036854775807 9223372036854775807 1 x",

@@ -9,8 +9,8 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// In a slot that moves, a key that is missing belongs to the other node: a Cluster ends a script that asks for it, after
-// whatever it has written.
+// While a slot moves, a missing key belongs to the other node: a Cluster ends a script that asks for it, whatever the script
+// has written before.
 func TestNoScriptLetsTwoInWhileASlotMoves(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()

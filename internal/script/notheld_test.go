@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// A replica may not know the hold of an id, and refuses writes. So a script tries to write before it says that there is no hold:
-// else a caller whose connection leads to a master that was deposed would be told that it has lost its lock.
+// A replica may not have the hold of an id, and refuses writes. So a script tries to write before it answers "not held".
+// Otherwise a caller that is still connected to a deposed master would be told that its lock is lost.
 func TestNobodyIsToldByAReplicaThatThereIsNoHold(t *testing.T) {
 	tick := core.Tick{At: time.Now(), Within: time.Minute, Keep: time.Minute}
 	ops := map[string]func(d *scripttest.Driver) scripttest.Operation{

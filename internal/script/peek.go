@@ -8,20 +8,20 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Peek reads whether all is as it was for tickets, whose locks are in one slot if the server is a Cluster. It writes nothing: who
-// sees something new runs a Poll.
+// A Peek reads whether anything has changed for tickets. In a Cluster their locks must be in one slot. It writes nothing; if
+// something has changed, a Poll must follow.
 type Peek struct {
 	Tickets []PeekedTicket
 }
 
-// A PeekedTicket is one that a Peek is about.
+// A PeekedTicket is a ticket of a Peek.
 type PeekedTicket struct {
 	ID   *ID
 	Keys *KeySet
 	Mode core.Mode
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (p *Peek) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.peek, 1+3*len(p.Tickets), done)
 	k.AddKeys(p.Tickets[0].Keys.six[fenceKey])
@@ -35,7 +35,7 @@ func (p *Peek) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *t
 	return k
 }
 
-// queue is where the ticket stands.
+// queue returns the key of the ticket's queue.
 func (t *PeekedTicket) queue() any {
 	switch t.Mode {
 	case core.Read:
@@ -52,17 +52,19 @@ type Peeked struct {
 	Tickets []PeekedState // in the order of the Peek
 }
 
-// A PeekedState is how things are for one ticket.
+// A PeekedState is the state of one ticket.
 type PeekedState struct {
-	Position int           // in its queue; 0: it has none, or a Poll can tell more
-	TTL      time.Duration // how long the lock stays taken if nobody does anything; of readers and permits, the first one; 0: it does not
-	Token    int64         // the holder's; 0: it has none, or there are several
-	Lingers  bool          // the hold has ended, and its minimum hold keeps the key taken
-	Reads    bool          // readers hold the lock
-	Granted  bool          // the ticket was granted the lock, which only it has
+	Position int // in its queue; 0: it has none, or a Poll can tell more
+	// TTL is how long the lock stays taken without another command; for readers and permits, until the first of them ends.
+	// 0: it is free.
+	TTL     time.Duration
+	Token   int64 // the holder's; 0: there is none, or there are several
+	Lingers bool  // the hold has ended, and its minimum hold keeps the key taken
+	Reads   bool  // readers hold the lock
+	Granted bool  // the ticket was granted the lock and holds it alone
 }
 
-// PeekAnswer reads the answer to a Peek about n tickets.
+// PeekAnswer reads the answer to a Peek for n tickets.
 func PeekAnswer(r *transport.Reply, n int) (p Peeked, err error) {
 	p.Stamp = r.Int()
 	if r.Err == nil && r.Left() != 4*n {

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// peek runs peek.lua for ids that wait in that mode.
+// peek runs peek.lua for ids that wait in this mode.
 func peek(d *scripttest.Driver, mode core.Mode, ids ...string) script.Peeked {
 	d.Helper()
 	p := script.Peek{}
@@ -24,7 +24,7 @@ func peek(d *scripttest.Driver, mode core.Mode, ids ...string) script.Peeked {
 	return a
 }
 
-// wantPeeked checks what a peek says of one ticket, whose lock stays taken for so long, or a second less.
+// wantPeeked checks the state of one ticket. Its lock must stay taken for this time, or up to a second less.
 func wantPeeked(d *scripttest.Driver, what string, mode core.Mode, id string, want script.PeekedState) {
 	d.Helper()
 	got := peek(d, mode, id).Tickets[0]
@@ -101,7 +101,7 @@ func TestAPeekSeesWhenTheFirstOfSeveralEnds(t *testing.T) {
 	})
 }
 
-// poll.lua tells what is wrong.
+// poll.lua reports the error.
 func TestAPeekRefusesNothing(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.Fair("a")

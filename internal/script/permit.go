@@ -10,10 +10,10 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// PermitQueue is the sorted set of tickets for permits.
+// PermitQueue returns the key of the sorted set of tickets for permits.
 func (s *KeySet) PermitQueue() string { return s.Holder() + permitQueueSuffix }
 
-// PermitTickets is the hash that says what is granted to each ticket for permits.
+// PermitTickets returns the key of the hash with the texts of the tickets for permits.
 func (s *KeySet) PermitTickets() string { return s.Holder() + permitTicketsSuffix }
 
 const (
@@ -21,7 +21,7 @@ const (
 	permitTicketsSuffix = ":permittickets"
 )
 
-// keysFor returns the keys that most scripts work on, in their order: those of the lock, or of the semaphore.
+// keysFor returns the keys that most scripts need, in their order, for the lock or for the semaphore.
 func (s *KeySet) keysFor(permit bool) [6]any {
 	if !permit {
 		return s.six
@@ -29,7 +29,7 @@ func (s *KeySet) keysFor(permit bool) [6]any {
 	return [6]any{s.six[holderKey], s.PermitQueue(), s.PermitTickets(), s.six[fenceKey], s.six[queueKey], s.six[aliveKey]}
 }
 
-// readPermit reads what a granted id may use: one token, and slots.
+// readPermit reads a grant of a permit: one token, and slots.
 func readPermit(r *transport.Reply) Grant {
 	g := Grant{Token: r.Int(), Tokens: 1, Slots: r.Text(), Waiting: r.Int()}
 	_, err := core.ParseSlots(g.Slots)
@@ -39,7 +39,7 @@ func readPermit(r *transport.Reply) Grant {
 	return g
 }
 
-// readPermitHolders reads what permits_shown.lua returns, up to the end. It also returns when the first of all permits may end.
+// readPermitHolders reads the answer of permits_shown.lua up to its end. next is the time until the first permit may end.
 func readPermitHolders(r *transport.Reply, inboxPrefix string) (holders []core.Holder, next time.Duration) {
 	next = r.TTL()
 	now := time.UnixMicro(r.Int())
@@ -62,20 +62,20 @@ func readPermitHolders(r *transport.Reply, inboxPrefix string) (holders []core.H
 	return holders, next
 }
 
-// A Permit is what the field of one says.
+// A Permit is the content of a permit's field.
 type Permit struct {
 	Ends, Since   time.Time
 	Token         int64
 	Weight        int
 	Slots         string
-	Inbox, Holder string // Holder: see About
+	Inbox, Holder string // Holder is the owner field: see About
 	Trace         string
 }
 
-// PermitField is what the names of fields begin with that are permits.
+// PermitField is the prefix of the fields of permits.
 const PermitField = "p:"
 
-// ParsePermit reads the field of a permit. Others may have written it.
+// ParsePermit reads the field of a permit; false if it is malformed. Other programs may have written it.
 func ParsePermit(text string) (p Permit, ok bool) {
 	fields := append(strings.Split(text, " "), "")
 	if len(fields) < 9 {

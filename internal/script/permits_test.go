@@ -35,7 +35,7 @@ func TestPermitsAreGrantedUpToN(t *testing.T) {
 		d.Want("a repeated release", d.ReleasePermit("b"), script.NotHeld)
 		p := d.PollPermits("e").Tickets[0]
 		if p.Outcome != script.Held || p.Grant.Slots != "1" || p.Grant.Token <= tokens[2] {
-			d.Errorf("who waited: %+v", p)
+			d.Errorf("the waiter: %+v", p)
 		}
 		d.CheckPermits(true)
 		for _, id := range []string{"a", "c", "e"} {
@@ -68,7 +68,7 @@ func TestAPermitEndsByItsOwnTime(t *testing.T) {
 	})
 }
 
-// A process whose hold ended by its time may still work: its slot is given to others last.
+// The process of a hold that expired may still be working: other holds get its slot last.
 func TestSlotsThatWereReleasedComeFirst(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 4, Lease: time.Second})
@@ -119,7 +119,7 @@ func TestALingeringPermitKeepsItsSlots(t *testing.T) {
 	})
 }
 
-// Kinds mixed on one key: a typed error, and nothing is written.
+// Locks and permits on one key: a typed error, and nothing is written.
 func TestLocksAndPermitsRefuseEachOther(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		refused := func(what string, op scripttest.Operation, words ...string) {
@@ -153,7 +153,7 @@ func TestLocksAndPermitsRefuseEachOther(t *testing.T) {
 		d.Want("a lock's release", d.Release("a"), script.NotHeld)
 		d.Cancel("a")
 		if s := d.LookAtPermits(); !slices.Equal(s.Live(), []string{"a"}) || !slices.Equal(s.Queue, []string{"b"}) {
-			d.Errorf("the scripts for locks have left %q, and %q who wait", s.Live(), s.Queue)
+			d.Errorf("the scripts for locks have left %q, and tickets %q", s.Live(), s.Queue)
 		}
 		d.CancelPermit("b")
 		d.ReleasePermit("a")
@@ -174,14 +174,14 @@ func TestLocksAndPermitsRefuseEachOther(t *testing.T) {
 	})
 }
 
-// contentOf returns all that the server has for locks and permits of the key.
+// contentOf returns everything that the server stores for locks and permits of the key.
 func contentOf(d *scripttest.Driver) string {
 	locks, permits := d.Look(), d.LookAtPermits()
 	return fmt.Sprint(locks.Holder.Fields, locks.Queue.Fields, locks.ReadQueue.Fields, locks.Tickets.Fields, locks.Fence.Fields,
 		permits.Queue, permits.Tickets)
 }
 
-// Who crashed is gone when its time is over, and whoever waited for it, too: then any kind may begin.
+// The permit of a crashed process expires, and so do tickets of crashed processes: then any kind may use the key.
 func TestAnyKindMayBeginWhenNobodyHoldsOrWaits(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1, Lease: time.Second})

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// permitTurns lists what may happen to the holds h1 and h2 of three permits, and to the tickets w1 and w2.
+// permitTurns lists the possible executions for the holds h1 and h2 of three permits, and for the tickets w1 and w2.
 var permitTurns = map[string]func(d *scripttest.Driver) scripttest.Operation{
 	"acquire": func(d *scripttest.Driver) scripttest.Operation { return scripttest.Permit{ID: "n1", N: 3}.Operation(d) },
 	"acquire in the place of a ticket that got lost": func(d *scripttest.Driver) scripttest.Operation {
@@ -36,12 +36,12 @@ var permitTurns = map[string]func(d *scripttest.Driver) scripttest.Operation{
 	},
 }
 
-// A Cluster may end a script after any of its writes. What is there then grants no more than n, counts what is held, and the
-// next polls bring all who wait their permits.
+// A Cluster may cut a script off after any of its writes. In the state after that, scripts grant no more than n and count all
+// held permits, and the next polls serve all waiters.
 func TestPermitScriptsMayEndAfterAnyWrite(t *testing.T) {
 	race.FindsNothing(t)
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
-		d.Tidy = false // which a script is not that was cut off
+		d.Tidy = false // not after a script that was cut off
 		for name, run := range permitTurns {
 			for _, lapsed := range []bool{false, true} {
 				if lapsed && !suite.Full() {
@@ -89,7 +89,7 @@ func TestPermitScriptsMayEndAfterAnyWrite(t *testing.T) {
 	})
 }
 
-// tooMuch says that more is held than n, or is not counted: what counts may be too much, and not too little.
+// tooMuch reports permits that exceed n or are not counted. The count may be too great, but not too small.
 func tooMuch(s *scripttest.Permits, n int) string {
 	held, counted := 0, 0
 	for _, id := range s.Live() {
@@ -107,7 +107,7 @@ func tooMuch(s *scripttest.Permits, n int) string {
 	return ""
 }
 
-// With a full memory who has a permit can keep it and leave, and those who wait follow.
+// With a full memory, the holder of a permit can keep and release it, and waiters get it after that.
 func TestWithFullMemoryPermitsAreKeptReleasedAndGranted(t *testing.T) {
 	onFullMemory(t, "held and waited for", func(d *scripttest.Driver) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 2})
@@ -123,7 +123,7 @@ func TestWithFullMemoryPermitsAreKeptReleasedAndGranted(t *testing.T) {
 			}
 		}
 		if after := contentOf(d); after != before {
-			d.Errorf("one who was refused changed\n%s to\n%s", before, after)
+			d.Errorf("a refused call changed\n%s to\n%s", before, after)
 		}
 		d.Want("renewal", d.RenewPermit("a", time.Hour), script.Done)
 		d.Want("release", d.ReleasePermitAs(script.Release{ID: scripttest.ID("a"), Mark: true}), script.Done)
@@ -148,7 +148,7 @@ func TestWithFullMemoryPermitsAreKeptReleasedAndGranted(t *testing.T) {
 			d.Errorf("a new one: %+v, %v", got, err)
 		}
 		if s := d.LookAtPermits(); len(s.Fields) > 0 {
-			d.Errorf("one who was refused has left %v", s.Fields)
+			d.Errorf("a refused call has left %v", s.Fields)
 		}
 	})
 }

@@ -18,7 +18,8 @@ func forcePermit(d *scripttest.Driver, token int64, owner string) script.Outcome
 	return got
 }
 
-// An operator takes away the permit that was seen, and none that has come since. Its holder is told, and the next one gets it.
+// An operator takes away the permit that was seen, and no later one. Its holder is notified, and the next ticket gets the
+// permit.
 func TestForceEndsThePermitThatWasSeen(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
 		heard := d.Hear()
@@ -46,7 +47,7 @@ func TestForceEndsThePermitThatWasSeen(t *testing.T) {
 	})
 }
 
-// What a minimum hold keeps taken may be taken away, too.
+// A permit that only stays taken for its minimum hold may also be taken away.
 func TestForceEndsAPermitThatLingers(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
 		token := d.AcquirePermit(scripttest.Permit{ID: "a", N: 1}).Grant.Token

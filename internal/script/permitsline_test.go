@@ -19,7 +19,7 @@ func wantPermits(d *scripttest.Driver, what string, want ...string) {
 	}
 }
 
-// Whatever runs also grants what has become free by its time.
+// Every script that grants permits also grants those that have expired.
 func TestAnyScriptGrantsPermitsWhoseTimeIsOver(t *testing.T) {
 	for name, run := range map[string]func(d *scripttest.Driver){
 		"release": func(d *scripttest.Driver) { d.ReleasePermit("b") },
@@ -40,7 +40,7 @@ func TestAnyScriptGrantsPermitsWhoseTimeIsOver(t *testing.T) {
 	}
 }
 
-// A call that is sent anew gives up what it had by its last id.
+// A call that is sent anew ends the permit of its last id.
 func TestAPermitComesInThePlaceOfItsPredecessor(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1})
@@ -60,7 +60,7 @@ func TestAPermitComesInThePlaceOfItsPredecessor(t *testing.T) {
 	})
 }
 
-// During a roll-out free slots may be above n. They are not given, even if the others may still be used.
+// During a roll-out, slots above n may be free. They are not used, even if slots below n are taken by others.
 func TestNoPermitHasASlotAboveN(t *testing.T) {
 	for _, test := range []struct {
 		n, weight int
@@ -80,7 +80,7 @@ func TestNoPermitHasASlotAboveN(t *testing.T) {
 	}
 }
 
-// A message, and what is told of a holder, have no room for many slots. A poll says them.
+// A message, and the description of a holder, have no room for many slots. A poll reports them.
 func TestLongListsOfSlotsComeWithAPollOnly(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
 		const n = 140
@@ -117,7 +117,8 @@ func TestLongListsOfSlotsComeWithAPollOnly(t *testing.T) {
 	})
 }
 
-// Who certainly does not listen is passed over, until nobody else wants a permit. A heavy one waits for its turn too long to be.
+// A ticket whose process certainly does not listen is passed over until no other ticket wants a permit. A ticket of a greater
+// weight is not passed over, because it waits longer for its turn.
 func TestMutePermitsArePassedOver(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Listen("heard")
@@ -143,7 +144,7 @@ func TestMutePermitsArePassedOver(t *testing.T) {
 	})
 }
 
-// One run removes so many dead tickets, and says that there are more.
+// One execution removes a bounded number of dead tickets, and reports that there are more.
 func TestDeadTicketsForPermitsAreRemoved(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1, Lease: time.Hour})
@@ -164,7 +165,7 @@ func TestDeadTicketsForPermitsAreRemoved(t *testing.T) {
 	})
 }
 
-// A run removes only so many permits whose time is over. The next ones remove the rest, and nobody is told of it.
+// One execution removes a bounded number of expired permits. The next ones remove the rest, and no process is notified.
 func TestAllPermitsWhoseTimeIsOverAreRemoved(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		const n = 300
@@ -185,7 +186,7 @@ func TestAllPermitsWhoseTimeIsOverAreRemoved(t *testing.T) {
 	})
 }
 
-// A stranger may have written a ticket that no call can want: it is removed.
+// Another client may have written a ticket that no call could want: it is removed.
 func TestOddTicketsForPermitsAreRemoved(t *testing.T) {
 	for _, odd := range []string{
 		"permit 30000 0 x y 1 1 ", "permit 30000 -1 x y 1 1 ", "permit 30000 2 x y 1 1 ", "permit 30000 1 x y 1 1001 ", "permit 30000 1 x y 1",
@@ -203,7 +204,7 @@ func TestOddTicketsForPermitsAreRemoved(t *testing.T) {
 	}
 }
 
-// What somebody else keeps at a key is not taken for a permit, and a permit ends though the counter is none.
+// Values of other clients at a key are not taken for a permit, and a permit ends even if the counter is malformed.
 func TestStrangersValuesDoNotStopPermits(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1})
@@ -230,7 +231,7 @@ func TestStrangersValuesDoNotStopPermits(t *testing.T) {
 	})
 }
 
-// Whatever would grant a permit does so at a server that is trusted only, and does the rest of its work at any.
+// Every script that grants permits does so only on a trusted server, and does the rest of its work on any server.
 func TestAServerThatIsNotTrustedGrantsNoPermit(t *testing.T) {
 	server := redistest.Redis(t)
 	for name, op := range map[string]func(d *scripttest.Driver, token int64) scripttest.Operation{
@@ -264,7 +265,7 @@ func TestAServerThatIsNotTrustedGrantsNoPermit(t *testing.T) {
 			}
 			wantPermits(d, name)
 			if !refused && d.Redis.Exists(t.Context(), d.Keys.Holder()).Val() == 0 {
-				t.Error("somebody waits for a permit, and locks do not see it")
+				t.Error("a ticket waits for a permit, and locks do not see it")
 			}
 		})
 	}

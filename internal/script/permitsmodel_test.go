@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// A permitModel is a simple semaphore: a line, and permits that end by their time.
+// A permitModel is a simple semaphore: a queue, and permits that expire.
 type permitModel struct {
 	now   time.Duration
 	line  []modelPermit
@@ -34,7 +34,7 @@ func (m *permitModel) used() (w int) {
 	return w
 }
 
-// settle ends what is over, and grants to the head of the line for as long as it fits.
+// settle ends expired permits, and grants to the head of the queue as long as it fits.
 func (m *permitModel) settle() {
 	m.held = slices.DeleteFunc(m.held, func(p modelPermit) bool { return p.ends <= m.now })
 	for len(m.line) > 0 && m.used()+m.line[0].w <= m.line[0].n {
@@ -53,7 +53,7 @@ func (m *permitModel) isQueued(id string) bool {
 	return slices.ContainsFunc(m.line, func(p modelPermit) bool { return p.id == id })
 }
 
-// extend lets a permit last for at least so long.
+// extend makes a permit last for at least this time.
 func (m *permitModel) extend(id string, d time.Duration) {
 	for i := range m.held {
 		if p := &m.held[i]; p.id == id && p.ends > m.now {
@@ -67,7 +67,7 @@ func (m *permitModel) remove(id string) {
 	m.held, m.line = slices.DeleteFunc(m.held, is), slices.DeleteFunc(m.line, is)
 }
 
-// acquire returns what an acquire is answered.
+// acquire returns the expected answer of an acquire.
 func (m *permitModel) acquire(p modelPermit, try bool) script.Outcome {
 	m.settle()
 	switch {
@@ -86,7 +86,7 @@ func (m *permitModel) acquire(p modelPermit, try bool) script.Outcome {
 	return script.Queued
 }
 
-// Random calls, copies that come late, and time: the scripts do what the model does, and count what is there.
+// Random calls, late copies and time: the scripts do the same as the model, and count what is held.
 func TestPermitsDoWhatASimpleModelDoes(t *testing.T) {
 	race.FindsNothing(t)
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
@@ -162,7 +162,7 @@ func TestPermitsDoWhatASimpleModelDoes(t *testing.T) {
 					m.now += by
 					var line []string
 					for _, p := range m.line {
-						line = append(line, p.id) // who does not poll is taken for dead
+						line = append(line, p.id) // a process that does not poll counts as dead
 					}
 					poll(r, line)
 				},

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// More permits have ended than one run removes. To take away one that is still there, and does not count any more, frees nothing.
+// More permits have expired than one execution removes. Taking away one whose field still exists frees nothing.
 func TestAPermitThatHasEndedIsNotTakenAway(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		const n = 300
@@ -37,7 +37,7 @@ func TestAPermitThatHasEndedIsNotTakenAway(t *testing.T) {
 	})
 }
 
-// lastPermitField returns the field of a permit that scripts find last, and that is not of a.
+// lastPermitField returns the field of the last permit that scripts find, other than a's.
 func lastPermitField(d *scripttest.Driver) string {
 	d.Helper()
 	fields, err := d.Redis.HKeys(d.Context(), d.Keys.Holder()).Result()
@@ -53,8 +53,8 @@ func lastPermitField(d *scripttest.Driver) string {
 	return ""
 }
 
-// A script that was cut off may leave the hash without an expiry. The next one, with a short lease, does not end the permits of
-// others by the one that it sets.
+// A script that was cut off may leave the hash without an expiry. The next script, with a short lease, sets an expiry that does
+// not end the permits of others.
 func TestAShortLeaseDoesNotEndOtherPermits(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
 		d.Tidy = false

@@ -40,8 +40,8 @@ func TestReadersAndWritersTakeTurns(t *testing.T) {
 	})
 }
 
-// The order is that in which the server saw them, also of those that it saw in the same instant, or while
-// its clock was behind the counter.
+// The order is the order in which the server saw the tickets, even if it saw them in the same instant, or while its clock was
+// behind the counter.
 func TestPlacesOfBothSidesAreInOrder(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, _ func(time.Duration)) {
 		d.Write("held")
@@ -59,7 +59,7 @@ func TestPlacesOfBothSidesAreInOrder(t *testing.T) {
 	})
 }
 
-// The number in a push is greater than every one before, so that nobody takes an old push for a new one.
+// The number in a push is greater than every earlier one, so that no process takes an old push for a new one.
 func TestPushesAreNumbered(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		heard := d.Hear()
@@ -136,7 +136,7 @@ func TestReadersAreNotifiedOnceThatAWriterWaits(t *testing.T) {
 	})
 }
 
-// The time that a writer's grant may take to be accepted is not that of readers.
+// The accept window of a writer's grant does not apply to readers.
 func TestGrantsToReadersWaitToBeAccepted(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Write("w")
@@ -185,7 +185,7 @@ func TestMinimumHoldOfAReader(t *testing.T) {
 			d.Expire(id)
 		}
 		if len(readers) != 1 {
-			d.Errorf("what keeps the key taken: %v", readers)
+			d.Errorf("readers that keep the key taken: %v", readers)
 		}
 		d.Want("poll of the writer after that", d.PollOne("w"), script.Held)
 	})
@@ -222,7 +222,7 @@ func TestForceEndsTheReadersThatWereSeen(t *testing.T) {
 	})
 }
 
-// One logical execution may read by several processes' holds.
+// One logical execution may hold read locks through several processes.
 func TestForceEndsAllHoldsOfAnOwner(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		token := d.Read("a").Grant.Token

@@ -8,22 +8,22 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Poll keeps the queue of a key, and asks what became of tickets. Without tickets it only
-// grants a lock that has become free.
+// A Poll keeps the queue of a key alive, and asks for the state of tickets. Without tickets it only grants a lock that has
+// become free.
 type Poll struct {
 	Keys    *KeySet
 	Tickets []PolledTicket
-	Permits bool // they are for permits of a semaphore
+	Permits bool // of a semaphore
 }
 
-// A PolledTicket is one that a Poll asks for.
+// A PolledTicket is a ticket of a Poll.
 type PolledTicket struct {
 	ID    *ID
-	Lease time.Duration // which it gets if it was granted the lock
-	Calls int           // of the process that it stands for; 0 is 1
+	Lease time.Duration // of the hold, if the ticket was granted the lock
+	Calls int           // calls of the process that share the ticket; 0 counts as 1
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (p *Poll) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := callOf(ctx, s.of(p.Permits).poll, p.Keys, p.Permits, 3*len(p.Tickets), done)
 	for _, t := range p.Tickets {
@@ -34,14 +34,16 @@ func (p *Poll) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *t
 
 // A Polled is the answer to a Poll.
 type Polled struct {
-	More    bool           // run another one at once: there was more to do than one run does; set even if the rest is not readable
+	// More says that a poll must follow immediately, because one execution could not do everything. It is set even if the rest
+	// of the answer is unreadable.
+	More    bool
 	Stamp   int64          // the fencing counter
-	Wait    core.Wait      // who is in the way; without a position
-	Next    time.Duration  // of a semaphore: when the first permit may end
+	Wait    core.Wait      // the holders; without a position
+	Next    time.Duration  // of a semaphore: until the first permit may end
 	Tickets []TicketAnswer // in the order of the Poll
 }
 
-// A TicketAnswer is what became of one ticket.
+// A TicketAnswer is the state of one ticket.
 type TicketAnswer struct {
 	Outcome  Outcome // Held, Queued or Over
 	Grant    Grant
@@ -49,7 +51,7 @@ type TicketAnswer struct {
 	Err      error
 }
 
-// PollAnswer reads the answer to a Poll that asked for n tickets.
+// PollAnswer reads the answer to a Poll for n tickets.
 func PollAnswer(r *transport.Reply, n int, inboxPrefix string) (p Polled, err error) {
 	code := r.Int()
 	p.More = code&1 == 1
@@ -82,7 +84,7 @@ func readTicket(r *transport.Reply) (t TicketAnswer) {
 	case code == 3:
 		t.Outcome, t.Grant = Held, readPermit(r)
 	case code == 0:
-		return TicketAnswer{Outcome: Queued, Position: int(r.Int())} // it is queued even if its position is not readable
+		return TicketAnswer{Outcome: Queued, Position: int(r.Int())} // it is queued even if its position is unreadable
 	default:
 		t.Outcome = Over
 	}

@@ -21,18 +21,19 @@ import (
 //go:embed lua/known.lua
 var knownLua string
 
-// A Quarantine keeps servers that may have lost locks from granting any until all older leases are over (rule 22 of
-// docs/protocol.md). It is the transport.Guard of the scripts that grant locks. Safe for concurrent use.
+// A Quarantine keeps servers that may have lost locks from granting any until all older leases have expired (rule 22 of
+// docs/protocol.md). It is the transport.Guard of the scripts that grant locks. It is safe for concurrent use.
 type Quarantine struct {
 	length time.Duration
 	rdb    redis.UniversalClient
 	layout Layout
 	known  *redis.Script
 
-	servers sync.Map // a *server by the *redis.Client of a node of a Cluster, or by nil
+	servers sync.Map // a *server for each *redis.Client of a node of a Cluster; without a Cluster, the key is a nil *redis.Client
 }
 
-// NewQuarantine returns a Quarantine of that length, which trusts no server yet; nil, which is none, if it is 0.
+// NewQuarantine returns a Quarantine of that length, which trusts no server yet. If the length is 0, it returns nil: no
+// quarantine.
 func NewQuarantine(rdb redis.UniversalClient, layout Layout, length time.Duration) *Quarantine {
 	if length == 0 {
 		return nil
@@ -40,17 +41,17 @@ func NewQuarantine(rdb redis.UniversalClient, layout Layout, length time.Duratio
 	return &Quarantine{length: length, rdb: rdb, layout: layout, known: redis.NewScript(knownLua)}
 }
 
-// A server is one that has keys of locks; another one may take its place.
+// A server has keys of locks. It may be replaced by another process at the same address.
 type server struct {
-	id atomic.Value // a string: the replication id that is trusted, if one is
+	id atomic.Value // a string: the trusted replication id, if there is one
 
-	mu    sync.Mutex    // of one examination at a time
-	seen  string        // that was seen last
-	since time.Time     // when it was seen first; the monotonic clock alone, as the quarantine must not end early
-	next  clock.Instant // not examined again before that
+	mu    sync.Mutex    // serialises examinations
+	seen  string        // replication id that was seen last
+	since time.Time     // when seen was first seen; by the monotonic clock alone, because the quarantine must not end early
+	next  clock.Instant // no examination before that
 }
 
-// Trusted returns the replication id that the server of a key is to have; "" if none is trusted, or there is no quarantine.
+// Trusted returns the replication id that the server of a key must have; "" if none is trusted, or there is no quarantine.
 func (q *Quarantine) Trusted(key string) string {
 	if q == nil {
 		return ""
@@ -81,18 +82,18 @@ func (q *Quarantine) serverOf(ctx context.Context, key string) (*server, redis.U
 	return s.(*server), client, nil
 }
 
-// A quarantineError says that a server grants no lock yet.
+// A quarantineError says that a server grants no locks yet.
 type quarantineError struct{ left time.Duration }
 
 func (e *quarantineError) Error() string {
-	return fmt.Sprintf("it may have lost locks, and grants none for another %v", e.left.Round(time.Millisecond))
+	return fmt.Sprintf("the server may have lost locks and grants none for another %v", e.left.Round(time.Millisecond))
 }
 
-// examineTimeout is how long an examination may take.
+// examineTimeout bounds one examination.
 const examineTimeout = 2 * time.Second
 
-// Examine finds out whether the server of a key may grant locks, which has refused a run that carried a replication id. It
-// returns nil if it may, and is trusted from now on.
+// Examine decides whether the server of a key may grant locks, after it has refused an execution that carried a replication id.
+// It returns nil if the server may grant locks; the server is trusted from then on.
 func (q *Quarantine) Examine(ctx context.Context, key string, carried any) error {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
@@ -103,12 +104,12 @@ func (q *Quarantine) Examine(ctx context.Context, key string, carried any) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id := s.id.Load(); id != nil && id != carried {
-		return nil // another call has found out meanwhile
+		return nil // another call has decided in the meantime
 	}
 	if left := clock.Until(s.next); left > 0 {
 		return &quarantineError{left}
 	}
-	id, err := q.look(ctx, client, key)
+	id, err := q.check(ctx, client, key)
 	if id != "" && id != s.seen {
 		s.seen, s.since = id, time.Now()
 	}
@@ -126,20 +127,20 @@ func (q *Quarantine) Examine(ctx context.Context, key string, carried any) error
 	return err
 }
 
-// look returns the replication id of a server that has all locks, or why it has not.
-func (q *Quarantine) look(ctx context.Context, client redis.UniversalClient, key string) (id string, err error) {
+// check returns the replication id of a server. The error says why the server may not grant locks; it is nil if it may.
+func (q *Quarantine) check(ctx context.Context, client redis.UniversalClient, key string) (id string, err error) {
 	info := client.InfoMap(ctx)
 	if err := info.Err(); err != nil {
-		return "", fmt.Errorf("whether it may have lost locks is not known: %w", err)
+		return "", fmt.Errorf("cannot tell whether the server has lost locks: %w", err)
 	}
 	id = info.Item("Replication", "master_replid")
 	switch {
 	case len(id) != replicationIDLen:
 		return "", errNoReplicationID
 	case info.Item("Replication", "role") != "master":
-		return "", errors.New("it is a replica")
+		return "", errors.New("the server is a replica")
 	}
-	err = q.isKnown(ctx, client, key, id) // in any case: that notes this client's quarantine
+	err = q.isKnown(ctx, client, key, id) // in any case, because this also notes this client's quarantine
 	if _, ok := errors.AsType[*quarantineError](err); ok && q.isOld(ctx, client, info) {
 		err = nil
 	}
@@ -150,10 +151,11 @@ const replicationIDLen = 40
 
 var errShortQuarantine = &transport.FinalError{Err: fmt.Errorf("%w: all clients of a server need the same quarantine", core.ErrInvalidOption)}
 
-var errNoReplicationID = &transport.FinalError{Err: errors.New("whether it may have lost locks is not known: INFO does not tell its replication id")}
+var errNoReplicationID = &transport.FinalError{Err: errors.New("cannot tell whether the server has lost locks: INFO shows no replication id")}
 
-// isOld reports whether a server has kept its data for a quarantine: it has run for that long, and took nobody's place. The
-// trace of that is gone when its first replica comes, which makes a backlog, or a backlog's time after its last one.
+// isOld reports whether a server has kept its data for a quarantine: it has run for that long, and has not taken the place of
+// another server. The trace of a replaced server is erased when the first replica connects, which creates a backlog, and when
+// the backlog's TTL has passed after the last replica left.
 func (q *Quarantine) isOld(ctx context.Context, client redis.UniversalClient, info *redis.InfoCmd) bool {
 	uptime, err := strconv.ParseInt(info.Item("Server", "uptime_in_seconds"), 10, 64)
 	if err != nil || time.Duration(uptime)*time.Second < q.length+time.Second {
@@ -167,28 +169,28 @@ func (q *Quarantine) isOld(ctx context.Context, client redis.UniversalClient, in
 	return err == nil && convErr == nil && (ttl == 0 || time.Duration(ttl)*time.Second >= q.length)
 }
 
-// isKnown returns nil if a server has been known by its id for a quarantine.
+// isKnown returns nil if a server has been known by its replication id for a quarantine.
 func (q *Quarantine) isKnown(ctx context.Context, client redis.UniversalClient, key, id string) error {
-	answer, err := q.known.Run(ctx, client, []string{q.note(ctx, client, key, id)}, id, q.length.Milliseconds()).Int64Slice()
+	answer, err := q.known.Run(ctx, client, []string{q.noteKey(ctx, client, key, id)}, id, q.length.Milliseconds()).Int64Slice()
 	switch {
 	case err != nil:
-		return fmt.Errorf("since when it is there is not known: %w", err)
+		return fmt.Errorf("cannot tell since when the server has been known: %w", err)
 	case len(answer) != 2:
-		return errors.New("another server has taken its place just now")
+		return errors.New("another server has just taken its place")
 	}
 	passed, longest := time.Duration(answer[0])*time.Millisecond, time.Duration(answer[1])*time.Millisecond
 	switch {
 	case longest > q.length:
-		return fmt.Errorf("%w: another client has WithQuarantine(%v), and this one %v", errShortQuarantine, longest, q.length)
+		return fmt.Errorf("%w: another client has WithQuarantine(%v), this one %v", errShortQuarantine, longest, q.length)
 	case passed < q.length:
 		return &quarantineError{left: q.length - max(passed, 0)}
 	}
 	return nil
 }
 
-// note returns where it is noted since when a server is known by its id. In a Cluster it is in the first slot of the node
-// among some, so that all clients find it, whatever lock they want.
-func (q *Quarantine) note(ctx context.Context, client redis.UniversalClient, key, id string) string {
+// noteKey returns the key of the note since when a server has been known. In a Cluster the key is in the first of some fixed
+// slots that the node has, so that all clients find it, whichever lock they want.
+func (q *Quarantine) noteKey(ctx context.Context, client redis.UniversalClient, key, id string) string {
 	cluster := transport.ClusterOf(q.rdb)
 	if cluster == nil {
 		return q.layout.prefix + ":known:" + id

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A quarantined sends operations as a client does that has a quarantine.
+// A quarantined sends operations like a client with a quarantine.
 type quarantined struct {
 	*scripttest.Driver
 	scripts *script.Set
@@ -34,14 +34,14 @@ func (q *quarantined) send(op scripttest.Operation) *transport.Reply {
 	return <-answer
 }
 
-// Whatever would grant a lock does so at a server that is trusted only, and does the rest of its work at any.
+// Every script that grants locks does so only on a trusted server, and does the rest of its work on any server.
 func TestAServerThatIsNotTrustedGrantsNothing(t *testing.T) {
 	server := redistest.Redis(t)
 	for name, test := range map[string]struct {
 		begin   func(d *scripttest.Driver)
 		op      func(d *scripttest.Driver) scripttest.Operation
-		refused bool   // it answers with an error
-		granted string // who has the lock then
+		refused bool   // the answer is an error
+		granted string // the holder after that
 	}{
 		"acquire": {
 			func(*scripttest.Driver) {},
@@ -114,7 +114,7 @@ func TestAServerThatIsNotTrustedGrantsNothing(t *testing.T) {
 				had := d.Look()
 				length := time.Hour
 				if trusted {
-					length = 1 // ns: it is over at once
+					length = 1 // ns: it ends immediately
 				}
 				q := newQuarantined(d, length)
 				if trusted {
@@ -141,7 +141,7 @@ func TestAServerThatIsNotTrustedGrantsNothing(t *testing.T) {
 	}
 }
 
-// Waiting tickets stay at a server that is not trusted.
+// Tickets stay on a server that is not trusted.
 func TestAPollKeepsTheQueueInAQuarantine(t *testing.T) {
 	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "item")
 	d.Lock("a1")
@@ -181,7 +181,7 @@ func TestABatchIsRefusedByAServerThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-// The word by which go-redis gives up a connection to a master that is one no more.
+// This word makes go-redis give up a connection to a master that was deposed.
 func TestAReplicaSaysThatItIsOneInAQuarantine(t *testing.T) {
 	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "item")
 	if err := d.Redis.ReplicaOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// crowd queues callers of one process at once, as queue_batch.lua does and acquire.lua does for those that it leaves.
+// crowd queues several callers of one process together, by queue_batch.lua and, for those that it leaves, by acquire.lua.
 //
 //	crowd a b c      in strict order; crowdwrite to write, crowdtrace with traces
 //	crowd+ a b c     with a subscription
@@ -48,12 +48,12 @@ func (w *twin) crowd(verb string, ids []string) {
 	}
 }
 
-// crowdLine makes up a line about a crowd.
+// crowdLine makes a random line about such callers.
 func crowdLine(r scripttest.Teller) string {
 	return r.Pick("crowd", "crowd", "crowd+", "crowdwrite", "crowdtrace") + " " + r.Pick("a b c", "b c d", "c d e f", "a", "f a b", "a a b")
 }
 
-// crowdStories are about what a crowd meets.
+// crowdStories are stories about such callers.
 var crowdStories = []string{
 	"crowd a b c",
 	"run a\ncrowd b c d\nrelease a\nserved b c d",

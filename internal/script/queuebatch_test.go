@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A gathering is calls to a server that go out together.
+// A gathering contains calls to a server that are sent together.
 type gathering struct {
 	*testing.T
 	sees   *redis.Client
@@ -40,7 +40,7 @@ func gather(t *testing.T, s *redistest.Server) *gathering {
 	return g
 }
 
-// comes adds a call of a process in strict order.
+// comes adds a call in strict order.
 func (g *gathering) comes(key, id string, edit ...func(a *script.Acquire)) {
 	keys := g.layout.KeySet(key)
 	a := script.Acquire{
@@ -73,7 +73,7 @@ func (g *gathering) leaves(key, id string) {
 	}))
 }
 
-// goes sends what has come, and returns which script was sent how often.
+// goes sends the calls, and returns how often each script was sent.
 func (g *gathering) goes() map[string]int {
 	g.wire.Record()
 	g.sender.RunBatch(g.Context(), g.calls)
@@ -89,7 +89,7 @@ func (g *gathering) goes() map[string]int {
 	return sent
 }
 
-// holds has a caller take a lock, and the server know the scripts.
+// holds makes a caller take a lock, and loads the scripts on the server.
 func (g *gathering) holds(key, id string) {
 	for _, name := range []string{"acquire", "release", "queue_batch"} {
 		if err := g.sees.ScriptLoad(g.Context(), g.set.All()[name].Source).Err(); err != nil {
@@ -102,7 +102,7 @@ func (g *gathering) holds(key, id string) {
 	}
 }
 
-// wantQueue checks who waits for a lock, and that they were told so.
+// wantQueue checks the queue of a lock, and the answers of its callers.
 func (g *gathering) wantQueue(key string, want ...string) {
 	g.Helper()
 	keys := g.layout.KeySet(key)
@@ -154,7 +154,7 @@ func TestCallersOfOneLockQueueTogether(t *testing.T) {
 	})
 }
 
-// Those who cannot queue together do it one by one, in their order.
+// Callers that cannot queue together queue one by one, in their order.
 func TestWhoDoesNotQueueWithTheOthersKeepsTheOrder(t *testing.T) {
 	for name, second := range map[string]func(a *script.Acquire){
 		"all are alike":   nil,
@@ -189,7 +189,7 @@ func TestWhoDoesNotQueueWithTheOthersKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Calls that are not plain never queue together, also if they are alike.
+// Calls that are not plain never queue together, even if they are alike.
 func TestOnlyPlainCallsQueueTogether(t *testing.T) {
 	for name, edit := range map[string]func(a *script.Acquire){
 		"tries":       func(a *script.Acquire) { a.QueueTokens = 0 },
@@ -209,7 +209,7 @@ func TestOnlyPlainCallsQueueTogether(t *testing.T) {
 	}
 }
 
-// What queue_batch.lua leaves is done by acquire.lua, in the same order.
+// Tickets that queue_batch.lua leaves are queued by acquire.lua, in the same order.
 func TestALockThatIsNotBusyAsUsualIsQueuedForOneByOne(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		g := gather(t, s)
@@ -230,7 +230,7 @@ func TestALockThatIsNotBusyAsUsualIsQueuedForOneByOne(t *testing.T) {
 		g.said["c0"] = script.Acquired{}
 		g.wantQueue("c", "c1", "c2")
 		if got := g.said["d1"].Outcome; got != script.Over {
-			t.Errorf("one that is over: %v", got)
+			t.Errorf("an id that has ended: %v", got)
 		}
 		g.wantQueue("d", "d0", "d2")
 

@@ -7,20 +7,20 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// MaxAhead is how far a token may be ahead of the server's clock to be believed: one server whose clock was years ahead
-// must not make all counters run ahead for ever.
+// MaxAhead is how far a token may be ahead of the server's clock to be accepted. Otherwise one server whose clock was once
+// years ahead would make all counters run ahead forever.
 const MaxAhead = time.Minute
 
-// A Raise makes the next token of a lock greater than one that was seen. It is harmless when repeated.
+// A Raise makes the next token of a lock greater than a given one. A repeated execution does no harm.
 type Raise struct {
 	Keys   *KeySet
 	Token  int64
-	Hold   *ID   // that is to have ShownToken, if the server still has it; nil: none
-	Shown  int64 // the token of that hold
-	Always bool  // the counter is to have the token though the server's clock may be ahead of it
+	Hold   *ID   // the hold that must show the token Shown, if the server still has it; nil: none
+	Shown  int64 // token that Hold must show
+	Always bool  // write the counter even if the server's clock is ahead of the token
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (a *Raise) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.raise, 2+5, done)
 	k.AddKeys(a.Keys.Holder(), a.Keys.Fence())
@@ -34,8 +34,8 @@ func (a *Raise) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *
 	return k
 }
 
-// RaiseAnswer reads the answer to a Raise. behind is by how much the server's clock is behind the token if that is too much, so
-// that nothing was done; else 0.
+// RaiseAnswer reads the answer to a Raise. behind is 0 if it was done. Otherwise the token is too far ahead, nothing was done,
+// and behind is how far the server's clock is behind the token.
 func RaiseAnswer(r *transport.Reply, token int64) (behind time.Duration, err error) {
 	if r.Err != nil {
 		return 0, r.Err

@@ -34,7 +34,7 @@ func TestReadersShareALock(t *testing.T) {
 	})
 }
 
-// A read hold has the token of the writer before it, or at least one that is between it and the next.
+// A read hold has the token of the writer before it, or one between that and the token of the next writer.
 func TestReadersHaveATokenBetweenTheWriters(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		counter := func() int64 {
@@ -133,7 +133,7 @@ func TestPositionsAreThoseInTheQueue(t *testing.T) {
 	})
 }
 
-// A poll that passes the lock on tells the others where they stand then.
+// A poll that passes the lock on also reports the new positions of the other tickets.
 func TestAPollAnswersThePositionsThatItLeaves(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Write("held")
@@ -142,7 +142,7 @@ func TestAPollAnswersThePositionsThatItLeaves(t *testing.T) {
 		}
 		d.Read("r")
 		d.Read("s")
-		d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease ran out
+		d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease expired
 		polled := d.Poll("b", "c", "r")
 		all := polled.Tickets
 		if polled.Wait.Queued != 4 {
@@ -156,7 +156,7 @@ func TestAPollAnswersThePositionsThatItLeaves(t *testing.T) {
 	})
 }
 
-// A caller learns of all who are in the way, if they are not many.
+// A caller receives all holders, if they are few.
 func TestACallerLearnsWhoReads(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		const most = script.MaxShown
@@ -185,7 +185,7 @@ func TestACallerLearnsWhoReads(t *testing.T) {
 	})
 }
 
-// A minimum hold is shorter than the lease was, and still that of the one who has left.
+// A minimum hold that is shorter than the rest of the lease still belongs to the reader that has left.
 func TestAReaderThatLeftLateIsShownAsLongAsItStays(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.WantHeld("a", d.Read("a"))

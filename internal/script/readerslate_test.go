@@ -11,7 +11,7 @@ import (
 
 // Scripts that run twice, and late, when there are readers.
 
-// A copy of acquire that was stuck on its way must not take back what a renewal gave.
+// A delayed copy of an acquire must not shorten a lease that was renewed.
 func TestALateReadDoesNotShortenTheLease(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		for _, waiting := range []bool{false, true} {
@@ -31,7 +31,7 @@ func TestALateReadDoesNotShortenTheLease(t *testing.T) {
 	})
 }
 
-// Whatever a process has done last before it is killed, others go on within the bounds.
+// Whatever a process did last before it was killed, others continue within the bounds.
 func TestAProcessMayEndAfterAnyScript(t *testing.T) {
 	for name, last := range map[string]func(d *scripttest.Driver){
 		"acquire":             func(d *scripttest.Driver) { d.Read("dead") },

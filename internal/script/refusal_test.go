@@ -22,20 +22,20 @@ var refusals = []string{
 	"MISCONF Redis is configured to save RDB snapshots.",
 }
 
-// What scripts write with, and what they read with.
+// Commands by which scripts write, and by which they read.
 var (
 	writes = []string{"SET", "DEL", "HSET", "HDEL", "ZADD", "ZREM", "PEXPIRE"}
 	reads  = []string{"GET", "EXISTS", "HGET", "HMGET", "HGETALL", "HLEN", "ZCARD", "ZSCORE", "ZRANGE", "ZRANK", "PTTL", "PUBLISH"}
 )
 
-// A refusable is an operation in a scene: what may be refused.
+// A refusable is an operation in a scene that a server may refuse.
 type refusable struct {
 	name string
 	set  func(d *scripttest.Driver)
 	op   func(d *scripttest.Driver) scripttest.Operation
 }
 
-// refusables lists what the scripts of locks and of permits do.
+// refusables lists the operations on locks and on permits.
 func refusables() (all []refusable) {
 	for i := range scenes {
 		sc := &scenes[i]
@@ -83,8 +83,8 @@ func refusables() (all []refusable) {
 	return all
 }
 
-// A replica, and a master without enough replicas, refuse writes. A script that runs a write by pcall must not use the
-// refusal as if it were the answer, nor answer as if it had written.
+// A replica, and a master without enough replicas, refuse writes. A script that writes by pcall must not use the refusal as if
+// it were the answer, nor answer as if it had written.
 func TestAScriptWhoseWritesAreRefusedSaysSo(t *testing.T) {
 	race.FindsNothing(t)
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -117,7 +117,8 @@ func TestAScriptWhoseWritesAreRefusedSaysSo(t *testing.T) {
 	})
 }
 
-// A user may be denied a command. Whatever a script runs by pcall, it does not use the error as if it were the answer.
+// A user may lack the right to a command. A script that runs a command by pcall does not use the error as if it were the
+// answer.
 func TestNoScriptTakesAnErrorForAnAnswer(t *testing.T) {
 	race.FindsNothing(t)
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {

@@ -7,19 +7,19 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Release ends one hold and grants the lock to the next ticket. It is harmless when repeated.
+// A Release ends one hold and grants the lock to the next ticket. A repeated execution does no harm.
 type Release struct {
 	Keys   *KeySet
-	ID     *ID // counts how often its release is sent
+	ID     *ID // also counts how often its release is written
 	Read   bool
 	Linger time.Duration // how long the key stays taken; 0: not at all
-	Mark   bool          // the id is refused from now on, as copies of its acquire may still arrive
-	Place  string        // the name of a kept place that ends with the hold; "": none
+	Mark   bool          // the id gets a done mark, because copies of its acquire may still arrive
+	Place  string        // name of the kept place that ends with the hold; "": none
 	Permit bool          // of a semaphore
-	Served []string      // ids of its run to whom the hold was passed
+	Served []string      // ids of its grant batch to which the hold was passed
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (l *Release) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	plain := !l.Mark && l.Linger <= 0 && l.Place == "" && !l.Read && !l.Permit && len(l.Served) == 0
 	size := 1
@@ -53,21 +53,21 @@ func (l *Release) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	return k
 }
 
-// addServed adds ids of a run as the last arguments.
+// addServed adds ids of a grant batch as the last arguments.
 func addServed(k *transport.Call, ids []string) {
 	for _, id := range ids {
 		k.Add(id)
 	}
 }
 
-// Where the arguments of a plain release stand in a Call; release_batch.lua takes some of them.
+// Positions of the arguments of a plain release in a Call; release_batch.lua gets some of them.
 const (
 	releaseHolder = transport.FirstKey + iota
 	releaseQueue
 	_ // tickets
 	_ // fencing counter
 	_ // queue of readers
-	_ // processes that wait
+	_ // live processes
 	releaseIDArg
 )
 

@@ -6,13 +6,13 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A ReleaseAll ends several holds in one run of release_batch.lua. What is not plain there is left to a Release, as in a
-// batch. It is harmless when repeated.
+// A ReleaseAll ends several holds by one execution of release_batch.lua. Holds that this script does not end need a Release
+// each. A repeated execution does no harm.
 type ReleaseAll struct {
-	Locks []IDOf // on one server, or in one slot of a Cluster; core.MaxTogether at most
+	Locks []IDOf // on one server, or in one slot of a Cluster; at most core.MaxTogether
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (l *ReleaseAll) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	n := len(l.Locks)
 	k := transport.NewCall(ctx, s.releases.Script, 3*n, done)
@@ -28,13 +28,13 @@ func (l *ReleaseAll) Call(ctx context.Context, s *Set, done func(*transport.Repl
 	return k
 }
 
-// Answers reads the answer: for each hold what a Release of it would have been answered, or nil if it is left to one.
+// Answers returns for each hold the answer that its own Release would have got, or nil if it needs a Release.
 func (l *ReleaseAll) Answers(r *transport.Reply) []*transport.Reply {
 	answers := make([]*transport.Reply, len(l.Locks))
 	for i, one := range l.Locks {
 		code := r.Int()
 		if r.Err == nil && code == transport.NotPlain {
-			one.ID.releases.Add(-1) // the run did nothing for it
+			one.ID.releases.Add(-1) // the script did nothing for it
 			continue
 		}
 		answers[i] = transport.NewReply(code, r.Err, r.Sent)

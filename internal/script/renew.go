@@ -7,14 +7,14 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Renew renews the lease of one hold. It never shortens it.
+// A Renew renews the lease of one hold, and never shortens it.
 type Renew struct {
 	Keys  *KeySet
 	ID    *ID
 	Lease time.Duration
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (n *Renew) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.renew, 1+2, done)
 	k.AddKeys(n.Keys.Holder())
@@ -25,7 +25,7 @@ func (n *Renew) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *
 // A Renewed is the answer to a Renew.
 type Renewed struct {
 	Outcome   Outcome // Done or NotHeld
-	Contended bool    // others wait for the lock
+	Contended bool    // tickets wait for the lock
 }
 
 // RenewAnswer reads the answer to a Renew.

@@ -25,7 +25,7 @@ func changes(d *scripttest.Driver) string {
 	return after[:strings.IndexByte(after, '\r')]
 }
 
-// As for a grant, and a copy of the run has to write, too.
+// A copy of a script must also write, just as for a grant.
 func TestARunThatSaysWhatBecameOfATickHasWritten(t *testing.T) {
 	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "job")
 	d.WantHeld("the job", d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Fair, Lease: time.Hour}))
@@ -53,7 +53,8 @@ func TestARunThatSaysWhatBecameOfATickHasWritten(t *testing.T) {
 	d.Release("a")
 }
 
-// WAIT asks for what was written on its connection: a run that says "held" without a write would count at once.
+// WAIT asks about the writes of its own connection. After an execution that says "held" without a write, replicas would count
+// immediately.
 func TestARunThatSaysHeldHasWritten(t *testing.T) {
 	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "item")
 	for _, mode := range []core.Mode{core.Exclusive, core.Read} {

@@ -13,8 +13,8 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// Whatever a script is said to have answered, reading it gives values that mean something, or an
-// error: the server's own or transport.ErrStrange.
+// Whatever the answer of a script contains, reading it returns meaningful values or an error: the server's own or
+// transport.ErrStrange.
 func FuzzReply(f *testing.F) {
 	for _, text := range []string{
 		"( 1 7 1 0 )", "( 1 '7 40 3 )", "( 1 -7 1 0 )", "( 1 7 0 0 )", "( 1 9223372036854775807 9223372036854775807 0 )",

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// lineUp has the first of some ids hold the lock, and the others wait; each has the process of its first letter.
+// lineUp makes the first of some ids hold the lock and the others wait. The first letter of an id is its process.
 func lineUp(d *scripttest.Driver, ids ...string) {
 	d.Helper()
 	for _, id := range ids {
@@ -20,7 +20,7 @@ func lineUp(d *scripttest.Driver, ids ...string) {
 	}
 }
 
-// grantOf returns the ids and the tokens of the grant that was heard.
+// grantOf returns the ids and the tokens in the message of a grant.
 func grantOf(d *scripttest.Driver, heard []string) (ids []string, tokens string) {
 	d.Helper()
 	if len(heard) != 1 {
@@ -34,7 +34,7 @@ func grantOf(d *scripttest.Driver, heard []string) (ids []string, tokens string)
 	return strings.Split(fields[0], ","), fields[3]
 }
 
-// ofAnotherVersion has a ticket say something that this version does not know.
+// ofAnotherVersion adds an unknown flag to a ticket.
 func ofAnotherVersion(id string) func(d *scripttest.Driver) {
 	return func(d *scripttest.Driver) {
 		ticket := d.Redis.HGet(d.Context(), d.Keys.Tickets(), id).Val()
@@ -96,7 +96,7 @@ func TestAGrantIsForThoseRightBehindIt(t *testing.T) {
 	}
 }
 
-// A grant that passes over somebody who does not listen is for nobody else.
+// A grant that passes over a ticket whose process does not listen has no batch.
 func TestThereIsNoRunIfSomebodyIsPassedOver(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.FairOf("h", "h0")
@@ -111,7 +111,7 @@ func TestThereIsNoRunIfSomebodyIsPassedOver(t *testing.T) {
 	})
 }
 
-// One of them may have got a hold of its own, and made it one to read.
+// A member may have got its own hold, and downgraded it.
 func TestACancelOfARunEndsWhatTheyReadBy(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		for _, id := range []string{"p2", "p3", "r1"} {
@@ -122,7 +122,7 @@ func TestACancelOfARunEndsWhatTheyReadBy(t *testing.T) {
 	})
 }
 
-// Who comes to wait to read, or in front of another, ends a run; who comes behind all others does not.
+// A ticket that waits to read, or is queued ahead of another one, ends a grant batch; a ticket behind all others does not.
 func TestArrivalsThatEndARun(t *testing.T) {
 	for name, c := range map[string]struct {
 		arrives scripttest.Acquire
@@ -149,7 +149,7 @@ func TestArrivalsThatEndARun(t *testing.T) {
 	}
 }
 
-// One grant is for so many at most.
+// The size of a grant batch is bounded.
 func TestARunIsBounded(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		ids := scripttest.IDs("p", 10)

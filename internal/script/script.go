@@ -1,39 +1,39 @@
 // Package script is the Redis side of the locks: the Lua scripts, their arguments and their answers. Package transport sends them.
 //
-// Each operation has a file lua/<operation>.lua and a Go file of the same name. The Go file has a struct
-// that fills the script's KEYS and ARGV, and a function that reads its answer:
+// Each operation has a file lua/<operation>.lua and a Go file of the same name. The Go file has a struct that fills the
+// script's KEYS and ARGV, and a function that reads its answer:
 //
 //	acquire    takes a lock, or queues a ticket for it
 //	acquireall takes several free locks, or none, by acquire_all.lua
-//	poll       keeps queues and asks for the grants of their tickets
-//	peek       reads whether all is as it was for tickets
-//	beat       shows that a process lives which waits
+//	poll       keeps a queue alive and reports the state of its tickets
+//	peek       reads whether anything has changed for tickets
+//	beat       shows that a waiting process is alive
 //	renew      renews the lease of one hold
-//	tell       notes how many calls wait behind a hold in its process
+//	tell       notes how many calls of its process wait behind a hold
 //	release    ends a hold and grants the lock to the next ticket
 //	releaseall ends several holds, by release_batch.lua
-//	downgrade  makes a write hold a read hold
-//	cancel     has the server forget an id
-//	disown     ends all that a process has left at a key
+//	downgrade  turns a write hold into a read hold
+//	cancel     ends an id, whatever its state
+//	disown     ends all ids of a process at a key that it no longer uses
 //	force      takes a lock away from its holder
-//	look       reads who is in whose way, for deadlocks
-//	status     reads what is stored of a lock, for people who look
-//	raise      makes tokens greater than one that was seen
+//	look       reads holders and tickets, to find deadlocks
+//	status     reads everything that is stored for a lock, for people who inspect it
+//	raise      makes tokens greater than a given one
 //	begin      begins a tick of a job
 //	mark       notes that a tick of a job was run
 //
-// What several scripts share is in lua/parts. Operations that exist for locks and for the permits of semaphores are one file, which
-// names the parts "{kind}": locks or permits. A part whose name begins with fast_ does what is usual in less time; the rest of
-// the script can do all of it, and what is not usual. The other files:
+// Parts that several scripts share are in lua/parts. An operation for both locks and permits of semaphores is one script. It
+// includes parts whose names contain "{kind}", which stands for locks or permits. A part whose name begins with fast_ is a
+// faster path for usual cases; the rest of the script handles all cases. The other files:
 //
 //	script.go     assembles the scripts
-//	permit.go     the keys of a semaphore, and what is said of its permits
+//	permit.go     the keys of a semaphore, and its permits in answers
 //	keys.go       the Redis keys of a lock; slot.go finds their slot in a Cluster
 //	id.go         ids of requests, tickets and holds
-//	about.go      what a hold says of its caller
-//	answer.go     what several answers have in common
-//	message.go    reads what scripts publish; secret.go proves who has published it
-//	quarantine.go finds out whether a server may have lost locks, by known.lua
+//	about.go      the information about a hold in its owner field
+//	answer.go     code that several answers share
+//	message.go    reads the messages of scripts; secret.go checks their proofs
+//	quarantine.go decides whether a server may have lost locks, by known.lua
 package script
 
 import (
@@ -50,54 +50,56 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// The protocol's times and limits, as the scripts know them.
+// Times and limits of the protocol.
 const (
 	PollInterval = 750 * time.Millisecond // between two peeks, or polls, for a ticket
-	KeepInterval = 40 * time.Second       // between two polls that keep a queue in which nothing happens
-	BeatInterval = time.Second            // between two signs of life of a process that waits
-	AcceptWindow = 3 * time.Second        // how long a grant waits for its process
-	DoneTTL      = time.Minute            // how long the mark of an id that is over is kept
+	KeepInterval = 40 * time.Second       // between two polls that keep a queue alive in which nothing changes
+	BeatInterval = time.Second            // between two signs of life of a waiting process
+	AcceptWindow = 3 * time.Second        // expiry of a grant until its process renews it
+	DoneTTL      = time.Minute            // TTL of the done mark of an id
 
 	QueueTTL = 2 * time.Minute // how long a queue outlives the last poll
-	// A ticket is dead if its process was not seen for DeadAfter, though somebody has beaten all that time, with gaps below beatGap.
-	// DeadAfter must exceed beatGap, BeatInterval and the longest pause before a connection is tried again, which is 1 s.
+	// A ticket is dead if its process has not been seen for DeadAfter, and some process has beaten throughout that time, with gaps
+	// below beatGap. DeadAfter must exceed the sum of beatGap, BeatInterval and the longest pause before a connection is retried,
+	// 1 s.
 	DeadAfter = 4 * time.Second
 	beatGap   = 1500 * time.Millisecond
-	seenNow   = 1250 * time.Millisecond // who beats was seen within that time
-	forgotten = time.Minute             // after that a process that was not seen is forgotten
+	seenNow   = 1250 * time.Millisecond // a live process was seen within that time
+	forgotten = time.Minute             // after that, the entry of a process that was not seen is deleted
 
-	maxReaped  = 32 // dead tickets that one run removes
-	maxShown   = 8  // holders that a caller is told of
+	maxReaped  = 32 // dead tickets that one execution removes
+	maxShown   = 8  // holders in an answer
 	doneMillis = int64(DoneTTL / time.Millisecond)
 
-	maxTokenAhead = time.Second      // how far a vote may have the counter ahead of the clock
-	maxSinceAhead = time.Millisecond // a token up to that far ahead of the clock also says since when the lock is held
+	maxTokenAhead = time.Second      // how far a vote may move the counter ahead of the clock
+	maxSinceAhead = time.Millisecond // a token up to that far ahead of the clock also shows since when the lock is held
 
-	// MaxAdmitted is how many readers one run admits.
+	// MaxAdmitted is the greatest number of readers that one execution admits.
 	MaxAdmitted = 128
-	// MaxRun is how many tickets one grant is for at most, the first one and its run.
+	// MaxRun is the greatest number of tickets in one grant: the granted ticket and its grant batch.
 	MaxRun = 32
-	// MaxPolled is how many tickets of a key one run of poll.lua asks for.
+	// MaxPolled is the greatest number of tickets of a key in one execution of poll.lua.
 	MaxPolled = 128
-	// MaxPeeked is how many tickets one run of peek.lua is about. Redis reads its arguments, 16 KiB, in one piece.
+	// MaxPeeked is the greatest number of tickets in one execution of peek.lua. Redis reads up to 16 KiB of arguments in one
+	// piece.
 	MaxPeeked = 128
 )
 
-// The scripts, and in lua/parts what several of them share: the line "--@fence" stands for parts/fence.lua, once in a script. The
-// line "--+holder" stands for parts/holder.lua wherever it is: that part works on the locals around it, and defines no function.
+// The scripts and, in lua/parts, their shared parts. The line "--@fence" includes parts/fence.lua, once in a script. The line
+// "--+holder" includes parts/holder.lua wherever it occurs: such a part works on the locals around it and defines no function.
 //
 //go:embed lua
 var texts embed.FS
 
-// A Set is all scripts. It is not changed after NewSet.
+// A Set contains all scripts. It does not change after NewSet.
 type Set struct {
 	locks, permits                                                                   operations
 	acquireAll, renew, beat, peek, tell, downgrade, look, raise, begin, mark, status *transport.Script
 
-	acquires, votes, queues, releases *transport.Batch // acquires is for locks that are no votes and in no order
+	acquires, votes, queues, releases *transport.Batch // acquires is for plain locks on one server
 }
 
-// Operations exist for each kind: for locks and for permits.
+// operations are the scripts that exist for both locks and permits.
 type operations struct {
 	acquire, poll, release, cancel, disown, force *transport.Script
 }
@@ -110,7 +112,7 @@ func (s *Set) of(permit bool) *operations {
 	return &s.locks
 }
 
-// callOf prepares a run of a script for a lock or a permit, with the six keys that most work on.
+// callOf prepares one execution of a script for a lock or a permit, with the six keys that most scripts need.
 func callOf(
 	ctx context.Context, run *transport.Script, keys *KeySet, permit bool, size int, done func(*transport.Reply),
 ) *transport.Call {
@@ -119,34 +121,33 @@ func callOf(
 	return k
 }
 
-// Params are what the scripts are assembled with.
+// Params determine the texts of the scripts.
 type Params struct {
-	// Single says that the server is a plain one: a PUBLISH that reaches nobody means there that
-	// nobody listens.
+	// Single says that the server is a plain one: if no subscriber receives a PUBLISH there, no process listens.
 	Single bool
-	// The model's tests change these two.
+	// Tests of the model change these two.
 	AcceptWindow, QueueTTL time.Duration
-	// MaxAdmitted is how many readers one run admits.
+	// MaxAdmitted is the greatest number of readers that one execution admits.
 	MaxAdmitted int
 	Quarantine  *Quarantine // nil: none
-	// Thorough leaves out the short ways for usual cases. Tests compare what they do with what the rest does.
+	// Thorough leaves out the fast paths. Tests compare their effects with those of the rest.
 	Thorough bool
-	// Prelude is Lua in front of each script. Tests make scripts fail with it.
+	// Prelude is Lua code in front of each script. Tests use it to make scripts fail.
 	Prelude string
 }
 
-// DefaultParams returns the protocol's times and limits.
+// DefaultParams returns the times and limits of the protocol.
 func DefaultParams(single bool) Params {
 	return Params{Single: single, AcceptWindow: AcceptWindow, QueueTTL: QueueTTL, MaxAdmitted: MaxAdmitted}
 }
 
-// NewSet assembles the scripts. Limits that commands are given are strings: Redis 7.0 takes as long to format a number as to
-// run a cheap command.
+// NewSet assembles the scripts. Limits that are arguments of commands are strings: Redis 7.0 takes as long to format a number
+// as to execute a cheap command.
 func NewSet(p Params) *Set {
 	limits := fmt.Sprintf("local ACCEPT, QUEUE_TTL, AHEAD, SINCE = '%d', '%d', %d, %d\n"+
 		"local BEAT_GAP, RECENT, DEAD, FORGOTTEN, ALIVE_TTL = %d, %d, %d, '%d', '%d'\n"+
-		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, LAST_OF_RUN, SINGLE = %d, %d, %d, '%d', %t\n"+
-		"local MAX_PERMITS, MAX_SLOTS_TOLD = %d, 200\n", // bytes
+		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, LAST_OF_BATCH, SINGLE = %d, %d, %d, '%d', %t\n"+
+		"local MAX_PERMITS, MAX_SLOTS_SHOWN = %d, 200\n", // bytes
 		p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(), maxSinceAhead.Microseconds(),
 		beatGap.Milliseconds(), seenNow.Milliseconds(), DeadAfter.Milliseconds(), forgotten.Milliseconds(), p.QueueTTL.Milliseconds(),
 		maxReaped, p.MaxAdmitted, maxShown, MaxRun-1, p.Single, core.MaxPermits)
@@ -185,31 +186,30 @@ func NewSet(p Params) *Set {
 	return s
 }
 
-// assembledWith is what the text of a script depends on.
+// assembledWith determines the text of a script.
 type assembledWith struct {
-	params     Params // but for Quarantine
+	params     Params // without Quarantine
 	quarantine bool
-	kind, name string // what stands for {kind}, and of the file
+	kind, name string // kind replaces {kind}; name is the name of the file
 }
 
-// An assembledText is a script's text.
+// An assembledText is a script with its text.
 type assembledText struct {
 	script *transport.Script
-	grants bool // it has the part "quarantine"
+	grants bool // it includes the part "quarantine"
 }
 
-// assembled has all texts by what they depend on: an assembledText by an assembledWith. Clients are made often in tests, and
-// share them.
+// assembled caches all texts: it maps an assembledWith to its assembledText. Tests make many Clients, which share the texts.
 var assembled sync.Map
 
-// text returns the text with the shared parts put in.
+// text returns the script with its parts included.
 func (w assembledWith) text(limits string) assembledText {
 	if known, ok := assembled.Load(w); ok {
 		return known.(assembledText)
 	}
 	var t assembledText
 	var b strings.Builder
-	in := make(map[string]bool) // the parts that are in already
+	in := make(map[string]bool) // parts that are included already
 	var add func(file string)
 	add = func(file string) {
 		text, err := texts.ReadFile("lua/" + file + ".lua")
@@ -254,7 +254,7 @@ func isPart(name string) bool {
 	return err == nil
 }
 
-// All returns the scripts by the names of their files; those for permits begin with permit_.
+// All returns the scripts by the names of their files. The names of scripts for permits begin with permit_.
 func (s *Set) All() map[string]*transport.Script {
 	all := map[string]*transport.Script{
 		"renew": s.renew, "beat": s.beat, "peek": s.peek, "tell": s.tell, "downgrade": s.downgrade, "look": s.look, "raise": s.raise,

@@ -34,7 +34,7 @@ func TestAcquireAfterAMarkedReleaseIsRefused(t *testing.T) {
 		d.ReleaseMarked("a")
 		d.Want("a late copy of acquire", d.Lock("a").Outcome, script.Over)
 		d.WantHolder("")
-		d.Lock("b") // and now somebody waits
+		d.Lock("b") // and now a ticket waits
 		d.Fair("c")
 		d.ReleaseMarked("b")
 		d.Want("a late copy of acquire while others wait", d.Lock("b").Outcome, script.Over)
@@ -51,7 +51,7 @@ func TestReleaseGrantsToTheHeadOfTheQueue(t *testing.T) {
 		d.Release("a")
 		d.WantHolder("b")
 		if ttl := d.Redis.PTTL(d.Context(), d.Keys.Holder()).Val(); ttl > script.AcceptWindow {
-			d.Errorf("a grant that nobody has accepted lasts %v", ttl)
+			d.Errorf("a grant that was not accepted lasts %v", ttl)
 		}
 		d.Want("poll of the new holder", d.PollOne("b"), script.Held)
 		if ttl := d.Redis.PTTL(d.Context(), d.Keys.Holder()).Val(); ttl <= script.AcceptWindow {
@@ -89,7 +89,7 @@ func TestRenewalNeverShortensALease(t *testing.T) {
 	})
 }
 
-// An embedded server rounds PTTL down. So what keeps a longer lease must not set it to what is left.
+// An embedded server rounds PTTL down. So a script that keeps a longer lease must not set it to the PTTL that it has read.
 func TestManyRenewalsShortenNoOtherLease(t *testing.T) {
 	for name, prepare := range map[string]func(d *scripttest.Driver){
 		"of readers": func(d *scripttest.Driver) {
@@ -128,7 +128,7 @@ func TestReleaseCanKeepTheKeyTaken(t *testing.T) {
 	})
 }
 
-// The counter is in microseconds, so tokens above one must not be taken from the time to come.
+// The counter is in microseconds, so further tokens must not be taken from the future.
 func TestTokensIncreaseAndStayBehindTheClock(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		last := int64(0)

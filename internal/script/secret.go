@@ -2,35 +2,35 @@ package script
 
 import (
 	"crypto/rand"
-	"crypto/sha1" // the only hash that scripts of Redis have
+	"crypto/sha1" // the only hash in the scripts of Redis
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 )
 
-// Secrets make the secrets of one engine, one for each lock. It goes to the server with the tickets for that lock, and is in no
-// message: the script that grants the lock proves with it that the message of the grant is its own (rule 27 of
-// docs/protocol.md). They are made of a key that never leaves the process. So the message of a grant can still be judged when its
-// request is forgotten. Secrets are safe for concurrent use.
+// Secrets make the secrets of one engine, one for each lock. The secret goes to the server with the tickets for that lock, and
+// is in no message. The script that grants the lock uses it to prove that it wrote the message of the grant (rule 27 of
+// docs/protocol.md). Secrets are derived from a key that never leaves the process, so a message can still be checked after its
+// request has ended. Secrets are safe for concurrent use.
 type Secrets struct {
 	key [32]byte
 }
 
-// secretLen is the length of a Secret: 96 bits are beyond guessing.
+// secretLen is the length of a Secret in bytes, which has 96 random bits.
 const secretLen = 16
 
-// A Secret is that of a process' tickets for one lock, as text. The zero value is none.
+// A Secret is the secret of a process' tickets for one lock, as text. The zero value stands for none.
 type Secret [secretLen]byte
 
-// NewSecrets returns Secrets that nobody can guess.
+// NewSecrets returns Secrets with a random key.
 func NewSecrets() *Secrets {
 	s := &Secrets{}
 	_, _ = rand.Read(s.key[:]) // never fails
 	return s
 }
 
-// Of returns the secret of the tickets for the lock whose first key is holder.
+// Of returns the secret of the tickets for the lock with this holder key.
 func (s *Secrets) Of(holder string) (secret Secret) {
 	room := [512]byte{}
 	sum := sha256.Sum256(append(append(room[:0], s.key[:]...), holder...))
@@ -38,7 +38,7 @@ func (s *Secrets) Of(holder string) (secret Secret) {
 	return secret
 }
 
-// IsProven reports whether a script that knows the secret of the ticket has written the message of its grant.
+// IsProven reports whether a script that has the ticket's secret wrote the message.
 func (m *Message) IsProven(secret Secret) bool {
 	room := [512]byte{}
 	sum := sha1.Sum(append(append(room[:0], m.text...), secret[:]...)) // as prove in publish.lua does

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-const slots = 16384 // of a Cluster
+const slots = 16384 // in a Cluster
 
-// slotOf is a hash tag's slot in a Cluster: CRC16-CCITT (XModem), as the Cluster specification has it.
+// slotOf returns the slot of a hash tag in a Cluster: CRC16-CCITT (XModem), by the Cluster specification.
 func slotOf(tag string) int {
 	var crc uint16
 	for i := range len(tag) {
@@ -23,8 +23,7 @@ func slotOf(tag string) int {
 	return int(crc % slots)
 }
 
-// slotTag returns a short hash tag that lies in a slot: the fencing counter of a Cluster stands once
-// in each slot, under such a tag.
+// slotTag returns a short hash tag in a slot. The fencing counters of a Cluster, one for each slot, have these tags.
 func slotTag(slot int) string { return slotTags()[slot] }
 
 var slotTags = sync.OnceValue(func() []string {

@@ -8,8 +8,8 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// What somebody else, or a fault, has left in the keys of a lock is an error or is got over: never a
-// second holder, a script that stops half way, a repeated token, or a lock that nobody can take.
+// Whatever another client, or a fault, has left at the keys of a lock, scripts return an error or recover. There is never a
+// second holder, a script that stops half-way, a repeated token, or a lock that no call can take.
 func FuzzStateOnMiniredis(f *testing.F) { fuzzState(f, redistest.Mini(f)) }
 
 // FuzzStateOnRedis is FuzzStateOnMiniredis with Redis' own Lua, which reads and prints numbers in

@@ -11,13 +11,13 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Status reads what is stored of one lock, in one run.
+// A Status reads everything that is stored for one lock, in one execution.
 type Status struct {
 	Keys *KeySet
-	Kept []string // names of kept places to look at
+	Kept []string // names of kept places to read
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (s *Status) Call(ctx context.Context, set *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, set.status, 8+len(s.Kept), done)
 	k.AddKeys(s.Keys.six[:]...)
@@ -28,15 +28,15 @@ func (s *Status) Call(ctx context.Context, set *Set, done func(*transport.Reply)
 	return k
 }
 
-// Stored is what a Status has read.
+// Stored is the answer to a Status.
 type Stored struct {
 	Now     time.Time         // by the server's clock
 	TTL     time.Duration     // of the holder
 	Holder  map[string]string // the fields of the holder's hash
-	Tickets []string          // in the order of their places, of all queues
-	Noted   map[string]string // what is noted of tickets
-	Seen    map[string]string // when the processes that wait were last seen, by their inboxes
-	Kept    []StoredPlace     // as they were asked for
+	Tickets []string          // of all queues, by their places
+	Noted   map[string]string // the texts of tickets
+	Seen    map[string]string // entries of live processes, by their inboxes
+	Kept    []StoredPlace     // in the order of the Status
 }
 
 // A StoredPlace is a kept place. At is "" if there is none.

@@ -128,5 +128,5 @@ func (s *stage) clear() {
 			return
 		}
 	}
-	s.Errorf("nobody can take the lock any more: %v", s.Look())
+	s.Errorf("no id can take the lock any more: %v", s.Look())
 }

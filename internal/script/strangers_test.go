@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// Whatever somebody else has put where a lock keeps something, the scripts leave it as it is: they refuse
-// with a typed error, or do without.
+// Whatever another client has stored at the keys of a lock, the scripts leave it as it is: they refuse with a typed error, or
+// do without the key.
 func TestReadersScriptsLeaveStrangersAlone(t *testing.T) {
 	race.FindsNothing(t)
 	suite.NeedsFull(t, "has each script meet each kind of key at each place")
@@ -60,10 +60,10 @@ func TestReadersScriptsLeaveStrangersAlone(t *testing.T) {
 	})
 }
 
-// A place is a key, and what the scripts keep there.
+// A place is a key, and the value that the scripts store there.
 type place struct{ name, ours string }
 
-// couldHave reports whether the scripts cannot tell such a stranger's from what they keep there.
+// couldHave reports whether the scripts cannot distinguish this foreign value from their own.
 func (p place) couldHave(kind string) bool { return p.ours != "" && strings.HasPrefix(kind, p.ours) }
 
 func places(d *scripttest.Driver) map[string]place {
@@ -90,7 +90,7 @@ func strangers(d *scripttest.Driver) map[string]func(key string) error {
 	}
 }
 
-// everything is a run of each script for the id a, and a poll by another one as well.
+// everything lists one execution of each script for the id a, and a poll by another id.
 func everything(d *scripttest.Driver) map[string]scripttest.Operation {
 	acquire := func(a scripttest.Acquire) scripttest.Operation {
 		a.ID = "a"
@@ -139,7 +139,7 @@ func answerOf(d *scripttest.Driver, op scripttest.Operation) error {
 	return r.Err
 }
 
-// With a stranger in the way, what an id has ends all the same at the second try.
+// With a foreign value in the way, the hold or ticket of an id still ends at the second try.
 func TestAStrangerDoesNotKeepAReaderFromLeaving(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		for _, where := range []string{"queue", "queue of readers", "tickets", "counter"} {
@@ -182,7 +182,7 @@ func TestAStrangerDoesNotKeepAReaderFromLeaving(t *testing.T) {
 	})
 }
 
-// member is one of a sorted set, with a score as Redis prints it.
+// member is an element of a sorted set, with a score as Redis prints it.
 func member(name, score string) redis.Z {
 	x, _ := strconv.ParseFloat(score, 64)
 	return redis.Z{Member: name, Score: x}

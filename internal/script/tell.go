@@ -7,17 +7,17 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Tell notes how many calls of its own process wait behind a hold, and since when, for who inspects the lock. It is harmless
-// when repeated, and when it comes late.
+// A Tell notes how many calls of its own process wait behind a hold, and since when, for tools that inspect the lock. A
+// repeated or late execution does no harm.
 type Tell struct {
 	Keys   *KeySet
 	ID     *ID
 	Calls  int
-	Waited time.Duration // the first of them, with 0 for a short time
-	Number int           // of the run among those for this hold, from 1 on
+	Waited time.Duration // how long the first call has waited; 0 for a short time
+	Number int           // of this execution among the executions for this hold, from 1 on
 }
 
-// Call prepares a run. done is called once, with the answer.
+// Call prepares one execution. done is called once, with the answer.
 func (t *Tell) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := transport.NewCall(ctx, s.tell, 1+4, done)
 	k.AddKeys(t.Keys.Holder())

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// wantWaiting checks how many calls an operator sees behind the holder, and for how many each ticket stands.
+// wantWaiting checks how many calls an operator sees behind the holder, and how many calls share each ticket.
 func wantWaiting(d *scripttest.Driver, when string, behind int, tickets ...int) {
 	d.Helper()
 	i, err := inspect.New(d.Redis, "lockmw", 0)

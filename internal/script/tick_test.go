@@ -18,7 +18,7 @@ func tickNow() core.Tick {
 	return core.Tick{At: time.Now().Truncate(time.Second), Within: time.Minute, Keep: 3 * time.Minute}
 }
 
-// wantBegun checks what a hold is answered that begins a tick.
+// wantBegun checks the answer to a hold that begins a tick.
 func wantBegun(d *scripttest.Driver, when string, got script.Began, want core.TickAnswer) {
 	d.Helper()
 	if got.Outcome != script.Done || got.Answer != want {
@@ -29,7 +29,7 @@ func wantBegun(d *scripttest.Driver, when string, got script.Began, want core.Ti
 	}
 }
 
-// wantNoted checks what is noted of a tick, and for how long.
+// wantNoted checks the note of a tick, and its TTL.
 func wantNoted(d *scripttest.Driver, when string, tick core.Tick, want string) {
 	d.Helper()
 	key := d.Keys.Tick(tick.At)
@@ -59,7 +59,7 @@ func TestATickIsRunOnce(t *testing.T) {
 		}
 		for range 2 {
 			if d.Mark(a, tick) {
-				d.Error("another one has begun it")
+				d.Error("another hold has begun it")
 			}
 			wantNoted(d, "when it was run", tick, fmt.Sprint("ran ", a))
 		}
@@ -84,7 +84,7 @@ func TestATickIsBegunTwiceAtMost(t *testing.T) {
 			for range 2 {
 				wantBegun(d, id, d.Begin(id, tokens[id], tick), core.TickBegun)
 			}
-			d.Release(id) // as if its lease were over
+			d.Release(id) // as if its lease had expired
 		}
 		for _, id := range []string{"c", "d"} {
 			wantBegun(d, id, d.Begin(id, hold(d, id), tick), core.TickFailed)
@@ -94,11 +94,11 @@ func TestATickIsBegunTwiceAtMost(t *testing.T) {
 		wantNoted(d, "begun twice", tick, begun)
 		for range 2 { // a mark that comes late, and its copy
 			if !d.Mark(tokens["a"], tick) {
-				d.Error("nobody else has begun it")
+				d.Error("it does not report the later hold that has begun the tick")
 			}
 		}
 		if d.Mark(tokens["b"], tick) {
-			d.Error("somebody has begun it after the last one")
+			d.Error("it reports a hold after the last one that began the tick")
 		}
 		wantNoted(d, "marked", tick, "ran"+strings.TrimPrefix(begun, "begun"))
 		wantBegun(d, "after the mark", d.Begin("e", hold(d, "e"), tick), core.TickRan)
@@ -161,7 +161,7 @@ func TestTheServersClockDecidesWhetherATickIsDue(t *testing.T) {
 	})
 }
 
-// A stranger at the key of a tick is reported and left alone, and nothing runs.
+// A foreign value at the key of a tick is reported and left alone, and nothing runs.
 func TestAStrangerAtATickIsLeftAlone(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		tick := tickNow()
@@ -217,14 +217,14 @@ func TestWithFullMemoryATickIsMarkedAndNoneIsBegun(t *testing.T) {
 				d.Errorf("begin: %v, want OOM", r.Err)
 			}
 			if d.Mark(token, tick) {
-				d.Error("another one has begun it")
+				d.Error("another hold has begun it")
 			}
 			wantNoted(d, "marked", tick, fmt.Sprint("ran ", token))
 		})
 	}
 }
 
-// A mark that is cut off after a write leaves a tick that was begun, and is written again.
+// If the mark is cut off after a write, the tick is still begun, and the mark is written again.
 func TestAMarkThatIsCutOffIsWrittenAgain(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		source := script.NewSet(script.DefaultParams(true)).All()["mark"].Source
@@ -252,7 +252,7 @@ func TestAMarkThatIsCutOffIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// What is noted of a tick ends by itself, and hides no lock from an operator.
+// The note of a tick expires, and hides no lock from an operator.
 func TestTicksAreNoLocks(t *testing.T) {
 	layout := script.NewLayout("lockmw", false)
 	keys := layout.KeySet("report:{daily}")

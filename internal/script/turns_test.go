@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// endings are the ways in which a hold ends by a script.
+// endings are the scripts by which a hold can end.
 func endings(d *scripttest.Driver, mode core.Mode) map[string]func(id string) {
 	return map[string]func(id string){
 		"release":   func(id string) { d.Want("release", d.Release(id), script.Done) },
@@ -19,7 +19,7 @@ func endings(d *scripttest.Driver, mode core.Mode) map[string]func(id string) {
 	}
 }
 
-// Whoever is the first in the queue.
+// The first ticket of the queue may be a reader or a writer.
 func TestHoweverReadersEndAWriterHasItsTurn(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		all := endings(d, core.Read)
@@ -55,7 +55,7 @@ func TestHoweverAWriterEndsReadersHaveTheirTurn(t *testing.T) {
 	})
 }
 
-// Who comes after a batch waits for the writers that stand before him, and no longer.
+// A reader that comes after a batch waits for the writers ahead of it, and no longer.
 func TestTheEndOfABatchIsTheEndOfItsPrivilege(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Write("w")
@@ -71,7 +71,7 @@ func TestTheEndOfABatchIsTheEndOfItsPrivilege(t *testing.T) {
 	})
 }
 
-// However long somebody has the lock.
+// The time for which a hold lasts does not matter.
 func TestQueuesLastAsLongAsSomebodyPolls(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write, Lease: time.Hour})
@@ -121,7 +121,8 @@ func TestTheHolderOfATokenBlockIsNotifiedByEachPollThatOthersWait(t *testing.T) 
 	})
 }
 
-// A subscription may have broken just now: a message that nobody heard says little of one that was seen.
+// A subscription may have broken a moment ago, so a message that reached nobody says little about a process that was seen
+// recently.
 func TestWhoWasSeenWithinABeatIsNotPassedOver(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		d.Write("w")
@@ -133,7 +134,7 @@ func TestWhoWasSeenWithinABeatIsNotPassedOver(t *testing.T) {
 	})
 }
 
-// A try that finds nobody but dead ones in the way has the lock.
+// A try takes the lock if all tickets ahead are dead.
 func TestATryDoesNotWaitForTheDead(t *testing.T) {
 	for name, mode := range map[string]core.Mode{"to write": core.Write, "to read": core.Read} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +142,7 @@ func TestATryDoesNotWaitForTheDead(t *testing.T) {
 				d.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write, Lease: time.Hour})
 				d.Write("dead")
 				d.Kill("dead")
-				d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease ran out
+				d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease expired
 				d.WantHeld("a try", d.Acquire(scripttest.Acquire{ID: "try", Mode: mode, Try: true}))
 			})
 		})
@@ -163,7 +164,7 @@ func TestAPollThatDropsTheDeadAnswersWhereTheOthersStand(t *testing.T) {
 	})
 }
 
-// A phase whose last reader has run out ends with the script that finds out.
+// The script that finds that the last reader's hold has expired ends the phase.
 func TestAWriterHasItsTurnWhoeverFindsThatTheReadersAreOver(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		for name, find := range map[string]func(){

@@ -17,16 +17,15 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// The short ways of the fast parts do what the rest of the scripts does, and so
-// does queue_batch.lua: every story is played with them and without them, and all that is answered, written and published is
-// the same.
+// The fast paths and queue_batch.lua do the same as the rest of the scripts: every story is played with and without them, and
+// all answers, writes and messages are the same.
 func FuzzUsualWays(f *testing.F) {
 	race.FindsNothing(f)
 	playBothWays(f, slices.Concat(stories, usualStories, crowdStories), 40, func(seed uint64) string { return scripttest.RandomStory(seed, usualLine) })
 }
 
-// playBothWays plays stories, and as many random ones as seeds says, with the short ways and without them. The quick suite plays
-// a quarter of the random ones.
+// playBothWays plays stories, and seeds random ones, with and without the fast paths. The quick suite plays a quarter of the
+// random ones.
 func playBothWays(f *testing.F, stories []string, seeds uint64, random func(seed uint64) string) {
 	for _, story := range stories {
 		f.Add(story, uint64(0))
@@ -62,7 +61,7 @@ func playBothWays(f *testing.F, stories []string, seeds uint64, random func(seed
 	})
 }
 
-// usualLine makes up a line of a story in which the lock may be one of several, and many may come at once.
+// usualLine makes a random line of a story in which the lock may be over several nodes, and many calls may come together.
 func usualLine(r scripttest.Teller) string {
 	switch r.IntN(6) {
 	case 0, 1, 2:
@@ -73,7 +72,7 @@ func usualLine(r scripttest.Teller) string {
 	return r.Pick("vote ", "vote+ ", "tryvote ") + r.ID() + r.Pick("", " 1 700", " 65 700", " 1 -700", " 65 0", " 3 999998", " 3 9999999 t y")
 }
 
-// usualStories are about the bounds of what is usual.
+// usualStories cover the boundaries between usual cases and all others.
 var usualStories = []string{
 	"wait a\nwait b\nwait c\nlater 100\nwait d\nlater 190\nwait e\nrelease a\nrelease b\nlater 700\nrelease c\nrelease d",
 	"wait a 9\nwait b 4\nwait c 4 3\nwait d 4096\nrelease a\nrelease b\nrelease c",
@@ -181,7 +180,7 @@ var usualStories = []string{
 	"cancel a\nvote a 1 500\nvote b 1 500\nrelease b",
 }
 
-// A twin is a server of its own whose clock is set, and what it was asked and answered.
+// A twin is a server of its own with a set clock, and a record of requests and answers.
 type twin struct {
 	server *redistest.Server
 	driver *scripttest.Driver
@@ -200,7 +199,7 @@ func newTwin(f *testing.F) *twin {
 	return w
 }
 
-// on prepares it for another story.
+// on prepares the twin for another story.
 func (w *twin) on(t *testing.T, start time.Time) *twin {
 	w.driver.Redis.FlushAll(t.Context())
 	w.stage = &stage{Driver: w.driver.With(t), server: w.server, clock: start, modes: make(map[string]core.Mode)}
@@ -209,7 +208,7 @@ func (w *twin) on(t *testing.T, start time.Time) *twin {
 	return w
 }
 
-// tells plays a line of a story, and returns what was answered and published, and what is left.
+// tells plays a line of a story. It returns the answers, the messages and the final state.
 func (w *twin) tells(words []string) string {
 	s := w.stage
 	s.later(1337 * time.Microsecond)
@@ -234,12 +233,12 @@ func (w *twin) tells(words []string) string {
 	}
 	heard := w.heard()
 	if strings.HasPrefix(words[0], "crowd") {
-		heard = slices.Compact(heard) // what one says for all
+		heard = slices.Compact(heard) // one message reports it for all
 	}
 	return fmt.Sprintf("said %q\nheard %q\nleft %q\n%s", w.said, heard, left, w.server.Mini.Dump())
 }
 
-// says notes an answer; an error names lines.
+// says records an answer; an error contains the lines.
 func (w *twin) says(answer any, err error) {
 	w.said = append(w.said, fmt.Sprintf("%#v %t", answer, err != nil))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// The same as FuzzUsualWays for the fast parts for permits.
+// The same as FuzzUsualWays, for the fast paths for permits.
 func FuzzUsualWaysOfPermits(f *testing.F) {
 	race.FindsNothing(f)
 	playBothWays(f, permitStories, 100, func(seed uint64) string {
@@ -80,7 +80,7 @@ func permitLine(r scripttest.Teller) string {
 	return "permit " + id
 }
 
-// permitStories are about the bounds of what is usual.
+// permitStories cover the boundaries between usual cases and all others.
 var permitStories = []string{
 	"permit a\npermit b\npermit c\npermit d\npermitrelease a\npermitrelease b\npermitrelease c\npermitrelease d",
 	"permit a 1\npermit b 1\npermit c 1\npermitrelease a\npermitrelease b\npermitrelease c",
@@ -184,7 +184,7 @@ var permitStories = []string{
 	"wait a\npermit b\npermitrelease a",
 }
 
-// A busy semaphore takes the short ways, see TestABusyLockCostsFewCommands.
+// A busy semaphore takes the fast paths: see TestABusyLockCostsFewCommands.
 func TestABusySemaphoreCostsFewCommands(t *testing.T) {
 	d := scripttest.New(t, redistest.Redis(t).NewClient(t), t.Name())
 	for _, id := range []string{"z", "a", "b", "c"} {

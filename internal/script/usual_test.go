@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// A busy lock takes the short ways: commands are counted that one more caller and one hand-over cost the server.
+// A busy lock takes the fast paths. The test counts the commands on the server for one more caller and for one hand-over.
 func TestABusyLockCostsFewCommands(t *testing.T) {
 	for _, c := range []struct {
 		name  string

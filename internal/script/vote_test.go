@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// vote sends an acquire for one of several nodes.
+// vote sends an acquire for a lock over several nodes.
 func vote(d *scripttest.Driver, id string, v core.Vote, queued int) script.Acquired {
 	d.Helper()
 	stem := script.IDStem(id + ".")
@@ -60,10 +60,10 @@ func TestARefusedTryTellsTheHolderThatSomebodyWaits(t *testing.T) {
 		wanted := func() bool { return d.Redis.HGet(d.Context(), d.Keys.Holder(), "wanted").Val() == "1" }
 		vote(d, "a", core.Vote{Tokens: 2}, 0)
 		if got := vote(d, "b", core.Vote{Tokens: 1}, 0); got.Outcome != script.Queued || wanted() {
-			d.Errorf("a try that nobody waits for: %+v, wanted %t", got, wanted())
+			d.Errorf("a try whose process does not wait: %+v, wanted %t", got, wanted())
 		}
 		if got := vote(d, "b", core.Vote{Tokens: 1, Wants: true}, 0); got.Outcome != script.Queued || !wanted() {
-			d.Errorf("a try of who waits: %+v, wanted %t", got, wanted())
+			d.Errorf("a try whose process waits: %+v, wanted %t", got, wanted())
 		}
 		if n := d.Redis.Exists(d.Context(), d.Keys.Queue()).Val(); n != 0 {
 			d.Error("it is queued")

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A voteRun is one lock in a run of vote_batch.lua.
+// A voteRun is one lock in an execution of vote_batch.lua.
 type voteRun struct {
 	key      string
 	tokens   int
@@ -21,8 +21,8 @@ type voteRun struct {
 	proposal int64
 }
 
-// voteBatch runs vote_batch.lua, with one id for all keys. It returns the tokens, and how many there are from each on; -1: left
-// to acquire.lua.
+// voteBatch runs vote_batch.lua, with one id for all keys. It returns the first token and the number of tokens for each lock;
+// -1: left to acquire.lua.
 func voteBatch(d *scripttest.Driver, id string, runs ...voteRun) (tokens, counts []int64, err error) {
 	d.Helper()
 	keys, args := []string{d.Keys.Fence()}, []any{"inbox"}
@@ -81,7 +81,7 @@ func TestABatchOfVotesGivesWhatIsProposed(t *testing.T) {
 	})
 }
 
-// What a Call has where is what the batch script takes from there.
+// The batch script takes its arguments from the positions that these have in a Call.
 func TestABatchOfVotesTakesWhatCallsHave(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		g := gather(t, s)

@@ -1,5 +1,5 @@
-// Package timers is one loop for everything that is due at some time. What is due at about the same time is told in one round,
-// so that what follows from it can go out together.
+// Package timers is one loop for everything that is due at some time. Timers that are due at about the same time fire in one
+// round, so that the commands that they cause can share a pipeline.
 package timers
 
 import (
@@ -11,24 +11,25 @@ import (
 	"github.com/lockmw/go/internal/clock"
 )
 
-// Never is when nothing is due.
+// Never is the Instant of a timer that never fires.
 const Never = clock.Instant(math.MaxInt64)
 
-// An Owner is told when its Timer is due, by the goroutine of the loop: it must not wait for anything.
+// An Owner owns a Timer. The loop's goroutine calls Due when the Timer is due, so Due must not wait for anything.
 type Owner interface{ Due() }
 
-// A Timer is an entry of a Schedule. Its Owner has it as a field. The zero value belongs to nobody, and Of gives it an Owner.
+// A Timer is an entry of a Schedule, and a field of its Owner. The zero value has no Owner until Of sets one.
 type Timer struct {
 	owner Owner
 	at    clock.Instant
-	slack time.Duration // by how much it may be early
+	slack time.Duration // how early it may fire
 	index int           // index in the heap + 1; 0: not set
 }
 
-// Of says whose Timer it is, before it is set.
+// Of sets the Owner of the Timer. It must be called before the Timer is set.
 func (t *Timer) Of(owner Owner) { t.owner = owner }
 
-// A Schedule tells Owners when their Timers are due. It is safe for concurrent use, and has a goroutine from the first Set to Stop.
+// A Schedule calls Owners when their Timers are due. It is safe for concurrent use, and has a goroutine from the first Set to
+// Stop.
 type Schedule struct {
 	rounded func() // called at the end of each round
 	wake    chan struct{}
@@ -40,22 +41,23 @@ type Schedule struct {
 	running bool
 	stopped bool
 	sleeps  clock.Instant // until when the loop sleeps
-	idle    bool          // the loop had nothing to wait for when it looked last
+	idle    bool          // at its last check, the loop had nothing to wait for
 }
 
-// idleNap is how long an idle loop sleeps before it looks again. Only then does it sleep until it is woken.
-// Without that, locks that come and go at once would wake it each time.
+// idleNap is how long an idle loop sleeps before it checks again. Only then does it sleep until it is woken. Otherwise locks that
+// come and go quickly would wake it each time.
 const idleNap = 50 * time.Millisecond
 
-// New returns a Schedule that calls rounded, in its goroutine, after all Owners whose Timers were due at a time.
+// New returns a Schedule that calls rounded in its goroutine after each round, when it has called all Owners whose Timers were
+// due.
 func New(rounded func()) *Schedule {
 	return &Schedule{rounded: rounded, wake: make(chan struct{}, 1), quit: make(chan struct{}), sleeps: Never}
 }
 
-// maxEarly bounds the Timers of a round that are early: more together would be a burst.
+// maxEarly limits the Timers of a round that fire early. More would be a burst.
 const maxEarly = 512
 
-// Set sets or moves a Timer, which may be early by slack, to be told together with one that is due. It does nothing after Stop.
+// Set sets or moves a Timer. It may fire early by slack, together with one that is due. Set does nothing after Stop.
 func (s *Schedule) Set(t *Timer, at clock.Instant, slack time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,13 +83,13 @@ func (s *Schedule) Set(t *Timer, at clock.Instant, slack time.Duration) {
 	}
 }
 
-// SetNow has the Timer be due now.
+// SetNow sets the Timer to fire now.
 func (s *Schedule) SetNow(t *Timer) { s.Set(t, clock.Now(), 0) }
 
-// SetAfter has the Timer be due after d, or up to slack earlier.
+// SetAfter sets the Timer to fire after d, or up to slack earlier.
 func (s *Schedule) SetAfter(t *Timer, d, slack time.Duration) { s.Set(t, clock.Now().Add(d), slack) }
 
-// Remove takes a Timer off the Schedule.
+// Remove removes a Timer from the Schedule.
 func (s *Schedule) Remove(t *Timer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +98,7 @@ func (s *Schedule) Remove(t *Timer) {
 	}
 }
 
-// Go runs f in a goroutine that Stop waits for: what would hold up the loop. An Owner may call it when it is due.
+// Go runs f, which would delay the loop, in a goroutine that Stop waits for. An Owner may call Go when it is due.
 func (s *Schedule) Go(f func()) { s.wg.Go(f) }
 
 // Stop ends the loop, and waits for it and for the goroutines of Go.
@@ -108,7 +110,7 @@ func (s *Schedule) Stop() {
 	s.wg.Wait()
 }
 
-// Owners returns whose Timers are set.
+// Owners returns the Owners of all Timers that are set.
 func (s *Schedule) Owners() (owners []Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +120,8 @@ func (s *Schedule) Owners() (owners []Owner) {
 	return owners
 }
 
-// loop runs until Stop. It never waits for a time.Timer that is due already: two goroutines that do so at
-// once in a bubble of testing/synctest crash the race detector (go.dev/issue/78156).
+// loop runs until Stop. It never waits for a time.Timer that is already due: two goroutines that do so at the same time in a
+// bubble of testing/synctest crash the race detector (go.dev/issue/78156).
 func (s *Schedule) loop() {
 	sleep := time.NewTimer(idleNap)
 	defer sleep.Stop()
@@ -130,7 +132,7 @@ func (s *Schedule) loop() {
 				t.owner.Due()
 			}
 			s.rounded()
-			continue // they may have set new timers
+			continue // the Owners may have set new timers
 		}
 		if !s.sleep(sleep, next) {
 			return
@@ -138,8 +140,8 @@ func (s *Schedule) loop() {
 	}
 }
 
-// sleep returns true when it is next, or the loop is woken, and false when it is stopped. Unless next is Never, it looks at the
-// clock now and then: the timer stops while the machine sleeps.
+// sleep returns true at the time next or when the loop is woken, and false when the loop is stopped. Unless next is Never, it
+// checks the clock regularly, because the timer stops while the machine sleeps.
 func (s *Schedule) sleep(timer *time.Timer, next clock.Instant) bool {
 	for now := clock.Now(); now < next; now = clock.Now() {
 		if next != Never {
@@ -157,7 +159,7 @@ func (s *Schedule) sleep(timer *time.Timer, next clock.Instant) bool {
 	return true
 }
 
-// due removes the timers that are due, and returns when the next one is.
+// due removes the timers that are due, and returns when the next one is due.
 func (s *Schedule) due() (due []*Timer, next clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A log notes what is due, and when, in ms since the beginning.
+// A log records which timers fire, and when, in ms since the start.
 type log struct {
 	begun  clock.Instant
 	told   []string
@@ -25,7 +25,7 @@ type owner struct {
 	*log
 	name  string
 	timer timers.Timer
-	then  func() // may be nil
+	then  func() // or nil
 }
 
 func (o *owner) Due() {
@@ -78,7 +78,7 @@ func TestTimersAreDueInTheirOrder(t *testing.T) {
 	})
 }
 
-func TestAScheduleThatHasStoppedTellsNobody(t *testing.T) {
+func TestAStoppedScheduleFiresNoTimers(t *testing.T) {
 	onSchedule(t, func(t *testing.T, _ *timers.Schedule, l *log) {
 		s := timers.New(func() {})
 		o := l.owner("late")
@@ -87,7 +87,7 @@ func TestAScheduleThatHasStoppedTellsNobody(t *testing.T) {
 		s.Go(func() { time.Sleep(time.Millisecond); waited = true })
 		s.Stop()
 		if !waited {
-			t.Error("Stop has not waited for a goroutine")
+			t.Error("Stop did not wait for a goroutine")
 		}
 		s.SetNow(&o.timer)
 		never := timers.New(func() {})
@@ -100,7 +100,7 @@ func TestAScheduleThatHasStoppedTellsNobody(t *testing.T) {
 	})
 }
 
-// Time that the monotonic clock does not show passes for timers, too.
+// Timers also count time that the monotonic clock does not show.
 func TestTimersSeeASleepOfTheMachine(t *testing.T) {
 	onSchedule(t, func(t *testing.T, s *timers.Schedule, l *log) {
 		o := l.owner("asleep")
@@ -115,7 +115,7 @@ func TestTimersSeeASleepOfTheMachine(t *testing.T) {
 	})
 }
 
-// Timers that may be early come along with one that is due, a limited number of them: more would be a burst.
+// A limited number of timers fire early together with one that is due. More would be a burst.
 func TestOnlySomeTimersAreEarlyTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
@@ -129,7 +129,7 @@ func TestOnlySomeTimersAreEarlyTogether(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.Stop()
 		if want := []int{1 + 512, 1 + 2*512 + 1, 1 + n}; !slices.Equal(told, want) {
-			t.Errorf("told by the end of each round are %v, want %v", told, want)
+			t.Errorf("fired by the end of each round: %v, want %v", told, want)
 		}
 	})
 }

@@ -7,39 +7,39 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Batch is a script that does many plain runs of another one: runs without what only some need. It costs the
-// server less than half of what they do, and both sides read and write less. A run that is not as plain
-// as it looked is left to the other script. The lists are places in the arguments of a Call.
+// A Batch describes a script that does many plain runs of another script, which need nothing special. It costs the server less
+// than half of what the runs cost, and both sides read and write less. A run that turns out not to be plain is left to the other
+// script. The lists are positions in the arguments of a Call.
 type Batch struct {
 	Script  *Script
 	OneLock bool // all runs are for the same lock
 
-	SharedKeys, Keys []int // the same in all runs, and those of each
+	SharedKeys, Keys []int // equal in all runs, and different in each
 	SharedArgs, Args []int
 }
 
-// minBatch is how many plain runs are worth a batch script.
+// minBatch is the smallest number of plain runs for which a batch script is used.
 const minBatch = 3
 
-// NotPlain is what a batch script answers for a run that it leaves to the other script.
+// NotPlain is the answer of a batch script for a run that it leaves to the other script.
 const NotPlain = -1
 
-// together says which calls a run of a batch script does.
-type together struct {
+// A batchKey identifies the calls that one batch script can do together.
+type batchKey struct {
 	by   *Batch
-	lock string // of those for one lock
+	lock string // the lock, if all must be for one
 }
 
-func (k *Call) together() together {
-	t := together{by: k.Batch}
+func (k *Call) batchKey() batchKey {
+	t := batchKey{by: k.Batch}
 	if t.by != nil && t.by.OneLock {
 		t.lock = k.key()
 	}
 	return t
 }
 
-// divide groups what batch scripts can do. The groups of one lock come first: who queues before its holder releases it is in
-// the run that is granted then.
+// divide groups the calls that batch scripts can do. Groups for one lock come first: a call that queues before the holder's
+// release can then be part of the batch that this release grants.
 func (s *Sender) divide(batch []*Call) []group {
 	if len(batch) < minBatch {
 		return singly(batch)
@@ -48,9 +48,9 @@ func (s *Sender) divide(batch []*Call) []group {
 		s.noteGathering()
 		return singly(batch)
 	}
-	plain := make(map[together][]*Call, 2)
+	plain := make(map[batchKey][]*Call, 2)
 	for _, k := range batch {
-		if t := k.together(); t.by != nil {
+		if t := k.batchKey(); t.by != nil {
 			plain[t] = append(plain[t], k)
 		}
 	}
@@ -67,15 +67,15 @@ func (s *Sender) divide(batch []*Call) []group {
 	}
 	groups := slices.Concat(ofOne, ofMany)
 	for i, k := range batch {
-		if plain[k.together()] == nil {
+		if plain[k.batchKey()] == nil {
 			groups = append(groups, group{calls: batch[i : i+1]})
 		}
 	}
 	return groups
 }
 
-// alike reports whether calls want a ticket of the same kind for their lock, and nobody else in the batch wants that lock: those
-// who want it keep their order.
+// alike reports whether the calls request the same kind of ticket for their lock, and no other call of the batch wants that lock,
+// so that calls for a lock keep their order.
 func alike(calls, batch []*Call) bool {
 	first, n := calls[0], 0
 	for _, k := range batch {
@@ -88,7 +88,7 @@ func alike(calls, batch []*Call) bool {
 	})
 }
 
-// sameArg reports whether two arguments of commands for one lock are the same.
+// sameArg reports whether two arguments of commands for one lock are equal.
 func sameArg(a, b any) bool {
 	if c, ok := a.(interface{ IsSame(other any) bool }); ok {
 		return c.IsSame(b)
@@ -96,7 +96,7 @@ func sameArg(a, b any) bool {
 	return a == b
 }
 
-// command returns the one for g.
+// command returns the command for g.
 func (g *group) command(ctx context.Context) *redis.Cmd {
 	if len(g.calls) == 1 {
 		return g.calls[0].command(ctx)
@@ -114,7 +114,7 @@ func (g *group) command(ctx context.Context) *redis.Cmd {
 			if i < len(from.args) {
 				args = append(args, from.args[i])
 			} else {
-				args = append(args, "") // it has no trace
+				args = append(args, "") // there is no trace
 			}
 		}
 	}

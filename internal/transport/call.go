@@ -13,13 +13,13 @@ import (
 	"github.com/lockmw/go/internal/clock"
 )
 
-// A Script is what a Call runs.
+// A Script is a Lua script that Calls run.
 type Script struct {
 	Source string // the text
-	SHA    string // by which EVALSHA finds it
+	SHA    string // its name for EVALSHA
 
-	NeedsReplicas bool  // on what it writes: replicas may have to acknowledge it (rule 21 of docs/protocol.md)
-	Guard         Guard // decides which servers may run it; nil: all may, or it never grants anything
+	NeedsReplicas bool  // replicas may have to acknowledge what it writes (rule 21 of docs/protocol.md)
+	Guard         Guard // decides which servers may run it; nil: all may, or it grants nothing
 
 	sha any // SHA, as an argument of a command
 }
@@ -32,47 +32,48 @@ func NewScript(source string) *Script {
 	return s
 }
 
-// A Guard keeps servers that it does not trust from running a script. Each run carries what Trusted returns as its last argument.
-// A script that finds no such server answers with an error that begins with UNTRUSTED, and has written nothing.
+// A Guard prevents servers that it does not trust from running a script. Each run carries the result of Trusted as its last
+// argument. On a server with a different name the script writes nothing and answers with an error that begins with UNTRUSTED.
 type Guard interface {
-	// Trusted returns the name of the server that has a key; "" if that is not trusted.
+	// Trusted returns the name of the server that has a key, or "" if that server is not trusted.
 	Trusted(key string) string
-	// Examine finds out whether to trust the server of a key, which has refused a run that carried a name. It returns nil if the
+	// Examine finds out whether to trust the server of a key that has refused a run with the name carried. It returns nil if the
 	// run is to be repeated.
 	Examine(ctx context.Context, key string, carried any) error
 }
 
-// A Call is one run of a script: a command EVALSHA.
+// A Call is one execution of a script by EVALSHA.
 type Call struct {
-	// Limit is how long the call may take once it is sent; 0: as long as its context.
+	// Limit bounds the call from when it is sent; 0: its context bounds it.
 	Limit time.Duration
-	// Timeout bounds a batch that contains the call. Callers of RunBatch set its context by it.
+	// Timeout bounds the batch that contains the call. Callers of RunBatch set the batch's context by it.
 	Timeout time.Duration
-	// Late, if set, gets each answer after the first, which a call has that was sent again beside itself: see cluster.go.
+	// Late, if set, receives duplicate answers of a resent call: see cluster.go.
 	Late func(*Reply)
-	// AfterBatch, which done may set, is called when all calls of a batch are done; may be nil.
+	// AfterBatch is called when all calls of a batch are done. done may set it; it may be nil.
 	AfterBatch func()
-	// Batch does the run together with others; nil: nothing does.
+	// Batch runs the call together with others; nil: no script can.
 	Batch *Batch
-	// Copies is how often the call was written and may have done something; nil: nobody counts.
+	// Copies counts how often the call was written and may have had an effect; nil: not counted.
 	Copies Counter
 
-	ctx    context.Context // the caller's: go-redis begins no retry after its end
-	script *Script
-	route  *route // nil: it was sent together with others
-	args   []any  // of the command, with its name
-	done   func(*Reply)
-	sent   clock.Instant // before the first byte was sent
-	before int32         // Copies when it was sent last
-	open   *open         // nil: it is to no Cluster, or was sent together with others
-	few    error         // why what it wrote does not count yet; nil: it does
-	moved  bool          // few, and its slot has left the replicas of its former master
+	ctx        context.Context // the caller's: go-redis starts no retry after its end
+	script     *Script
+	queue      *sendQueue // nil: it was sent in a pipeline by its caller
+	args       []any      // of the command, with its name
+	done       func(*Reply)
+	sent       clock.Instant // before the first byte was sent
+	before     int32         // Copies when it was last sent
+	open       *open         // nil: it does not go to a Cluster, or was sent in a pipeline by its caller
+	replicaErr error         // why its writes do not count yet; nil: they do
+	moved      bool          // replicaErr is set, and the slot has left the replicas of its former master
 
-	// What most calls need is allocated with them: room for the arguments, the context of a lane, and the first answer.
-	room     [FirstKey + 11]any
-	laneCtx  callContext
-	answered atomic.Bool
-	first    Reply
+	// Most calls need the fields below, so they are allocated with the Call: memory for the arguments, the context for a direct
+	// connection, and the first answer.
+	room      [FirstKey + 11]any
+	directCtx callContext
+	answered  atomic.Bool
+	first     Reply
 }
 
 // A Counter counts copies of a command. An *atomic.Int32 is one.
@@ -81,18 +82,18 @@ type Counter interface {
 	Add(n int32) int32
 }
 
-// FirstKey is where the first key stands in the arguments of EVALSHA.
+// FirstKey is the position of the first key in the arguments of EVALSHA.
 const FirstKey = 3
 
-// NewCall prepares a run of s with that many keys and arguments at most. The goroutine that gets the
-// answer calls done, once.
+// NewCall prepares an execution of s with at most size keys and arguments. The goroutine that receives the answer calls done,
+// once.
 func NewCall(ctx context.Context, s *Script, size int, done func(*Reply)) *Call {
 	k := new(Call)
 	k.Prepare(ctx, s, size, done)
 	return k
 }
 
-// Prepare is NewCall for a Call that is part of something else.
+// Prepare is NewCall for a Call that is a field of another value.
 func (k *Call) Prepare(ctx context.Context, s *Script, size int, done func(*Reply)) {
 	k.ctx, k.script, k.done = ctx, s, done
 	if k.args = k.room[:FirstKey]; FirstKey+size > len(k.room) {
@@ -101,7 +102,7 @@ func (k *Call) Prepare(ctx context.Context, s *Script, size int, done func(*Repl
 	k.args[0], k.args[1], k.args[2] = "evalsha", s.sha, 0
 }
 
-// AddKeys adds keys, which are strings and come before the other arguments.
+// AddKeys adds keys. They must be strings and come before all other arguments.
 func (k *Call) AddKeys(keys ...any) {
 	k.args = append(k.args, keys...)
 	k.args[2] = len(k.args) - FirstKey
@@ -126,24 +127,24 @@ func (k *Call) command(ctx context.Context) *redis.Cmd {
 	return cmd
 }
 
-// reply is the answer to k.
+// reply returns the answer to k.
 func (k *Call) reply(value any, err error) *Reply {
 	r := &k.first
 	if k.answered.Swap(true) {
 		r = new(Reply)
 	}
 	r.set(value, err, k.sent)
-	r.Few, r.Moved = k.few, k.moved
+	r.ReplicaErr, r.Moved = k.replicaErr, k.moved
 	return r
 }
 
-// sendWhole makes k send the script's text, which the server does not know yet.
+// sendWhole makes k send the text of the script, which the server does not have yet.
 func (k *Call) sendWhole() {
-	k.args = slices.Clone(k.args) // which go out once more at the same time: see cluster.go
+	k.args = slices.Clone(k.args) // a copy of the call may be in flight with them: see cluster.go
 	k.args[0], k.args[1] = "eval", k.script.Source
 }
 
-// markSent notes that k is sent now, and when it was sent first.
+// markSent records that k is sent now. sent stays the time of the first copy.
 func (k *Call) markSent(now clock.Instant) {
 	if k.sent.IsZero() {
 		k.sent = now
@@ -153,8 +154,8 @@ func (k *Call) markSent(now clock.Instant) {
 	}
 }
 
-// didNothing notes that the last copy did nothing, if one was written since k was sent last: go-redis may have got the
-// answer from a connection before it wrote anything.
+// didNothing takes the last copy off the count, because it had no effect. go-redis may have got the error from a connection
+// before it wrote anything, so the count is reduced only if a copy was written since k was last sent.
 func (k *Call) didNothing() {
 	if k.Copies != nil && k.Copies.Load() > k.before {
 		k.Copies.Add(-1)

@@ -13,37 +13,37 @@ import (
 	"github.com/lockmw/go/internal/list"
 )
 
-// A reload has the client of a Cluster ask which node has which slots. go-redis does so by itself once a minute, and when
-// a node says that a slot is elsewhere. A node that is dead says nothing, and its replica has its slots within seconds.
-// go-redis asks a node that it picks at random. If that is the dead one, its question waits until the read timeout, and
-// all others behind it (ClusterClient.ReloadState). So questions do not wait for each other here.
+// A reload makes the client of a Cluster ask which node has which slots. go-redis does so by itself once a minute, and when a
+// node answers that a slot is elsewhere. But a dead node answers nothing, and its replica has its slots within seconds. go-redis
+// asks a random node. If that is the dead one, the question waits for the read timeout, and all later questions behind it
+// (ClusterClient.ReloadState). So the questions here do not wait for each other.
 type reload struct {
 	s *Sender
 
 	mu      sync.Mutex
-	asks    bool      // again and again
-	until   time.Time // so long at least
-	once    bool      // at least once more
+	asks    bool      // questions are being sent
+	until   time.Time // when they may stop
+	once    bool      // send at least one more
 	waiting int       // questions without an answer
-	asked   int       // questions so far
+	asked   int       // questions sent so far
 
-	heeding sync.Mutex // of one answer at a time
-	heeded  int        // the latest question whose answer was heeded
+	heeding sync.Mutex // held while an answer is handled
+	heeded  int        // the latest question whose answer was used
 }
 
 const (
-	// reloadInterval is how much time is between two questions.
+	// reloadInterval separates two questions.
 	reloadInterval = 200 * time.Millisecond
-	// reloadTime is for how long it is asked after a node was away: its replica needs time to take its place.
+	// reloadTime is how long questions continue after a node was unreachable: its replica needs time to take its place.
 	reloadTime = 5 * time.Second
-	// maxReloads bounds the questions that wait for nodes that do not answer.
+	// maxReloads bounds the questions in flight to nodes that do not answer.
 	maxReloads = 8
 )
 
 func newReload(s *Sender) *reload { return &reload{s: s} }
 
-// after asks if a command failed with err, which may be nil, because its node is away, or has lost sight of the others. It
-// does not wait for the answer.
+// after asks if err, which may be nil, shows that a node is unreachable or has lost contact with the others. It does not wait for
+// the answer.
 func (r *reload) after(err error) {
 	if r.s.cluster == nil || err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -54,7 +54,7 @@ func (r *reload) after(err error) {
 	r.ask(reloadTime)
 }
 
-// ask asks now, or soon if it has just asked, and then again for a time. It does not wait for the answers.
+// ask asks now, or soon if it has just asked, and then repeats that for the given time. It does not wait for answers.
 func (r *reload) ask(again time.Duration) {
 	if r.s.cluster == nil {
 		return
@@ -103,11 +103,11 @@ func (r *reload) begin() {
 	}
 }
 
-// question asks, as the nth time.
+// question sends the nth question and handles its answer.
 func (r *reload) question(n int) {
 	var mu sync.Mutex
 	masters := make(map[*redis.Client]bool)
-	err := r.s.cluster.ForEachMaster(r.s.ctx, func(_ context.Context, c *redis.Client) error { // it asks before
+	err := r.s.cluster.ForEachMaster(r.s.ctx, func(_ context.Context, c *redis.Client) error { // go-redis asks for the masters first
 		mu.Lock()
 		defer mu.Unlock()
 		masters[c] = true
@@ -116,13 +116,13 @@ func (r *reload) question(n int) {
 	r.mu.Lock()
 	r.waiting--
 	r.mu.Unlock()
-	if err == nil && len(masters) > 0 { // a node that was reset, or has just joined, knows of none
+	if err == nil && len(masters) > 0 { // a node that was reset, or has just joined, has no masters to report
 		r.heed(n, masters)
 	}
 }
 
-// heed deals with the answer to the nth question, unless a later one was answered before: a node that hung does not know yet
-// that another one has its place. go-redis has believed it, and has to ask again.
+// heed handles the answer to the nth question, unless a later question was answered before: a node that hung may not have noticed
+// that another one has taken its place. go-redis has used that old answer, so it must ask again.
 func (r *reload) heed(n int, masters map[*redis.Client]bool) {
 	r.heeding.Lock()
 	defer r.heeding.Unlock()
@@ -134,26 +134,26 @@ func (r *reload) heed(n int, masters map[*redis.Client]bool) {
 	r.s.onMasters(masters)
 }
 
-// go-redis waits for the answer of a node until its read timeout, which is 5 s by default, and then asks the same node once
-// more, whoever has its slots by then. So what a node has not answered that is no master any more is sent again here, to the
-// one that has its place. The first answer counts. Another one may come much later, when the server has forgotten that the
-// id is over: who may be granted something by it gets it as Late.
+// go-redis waits for the answer of a node until its read timeout, which is 5 s by default, and then asks the same node again,
+// whichever node has its slots by then. So calls left unanswered by a demoted master are sent again here, to its successor. The
+// first answer counts. A second one may arrive much later, when the server no longer has the id's done mark and may grant it
+// something: the call receives that answer as Late.
 
-// An open is a call to a node of a Cluster, which is not answered. The mutex of the Sender guards it once it is in the list.
+// An open is an unanswered call to a node of a Cluster. Once it is in the list, the mutex of the Sender guards it.
 type open struct {
 	list.Links[*open]
 
 	call   *Call
 	node   *redis.Client
-	since  time.Time // when it was to be sent
-	args   []any     // of the call, as they were
-	first  *open     // of which this is a copy; nil: it is none
+	since  time.Time // when it was passed to the Sender
+	args   []any     // the original arguments of the call
+	first  *open     // the call that this is a copy of; nil: none
 	copied bool
 	listed bool
-	over   bool // there is an answer to it, or to a copy
+	over   bool // it or a copy of it was answered
 }
 
-// openAt returns what is known of k when it is sent to a node.
+// openAt returns the open of a call that is sent to a node.
 func (k *Call) openAt(node *redis.Client) *open {
 	o := &open{call: k, node: node, args: k.args}
 	if k.open != nil {
@@ -162,33 +162,34 @@ func (k *Call) openAt(node *redis.Client) *open {
 	return o
 }
 
-// lateAnswer is after how long without an answer it is asked who is master by now, and so on until there is one.
+// lateAnswer is how long an answer may take before the Cluster is asked for its masters, again and again until there is an
+// answer.
 const lateAnswer = time.Second
 
-// noteOpen notes that k is to be sent. The mutex is locked.
+// noteOpen records that k is to be sent. The mutex is locked.
 func (s *Sender) noteOpen(k *Call) {
 	if k.open == nil {
 		return
 	}
 	k.open.listed, k.open.since = true, time.Now()
 	s.open.Push(k.open)
-	if !s.looks {
-		s.looks = true
-		s.look = time.AfterFunc(lateAnswer, s.lookAtOpen)
+	if !s.checkSet {
+		s.checkSet = true
+		s.checkTimer = time.AfterFunc(lateAnswer, s.checkOpen)
 	}
 }
 
-// lookAtOpen looks whether an answer is late, and when to look again.
-func (s *Sender) lookAtOpen() {
+// checkOpen checks whether an answer is late, and schedules the next check.
+func (s *Sender) checkOpen() {
 	s.mu.Lock()
 	oldest := s.open.First()
-	s.looks = oldest != nil && !s.stopped
-	late := s.looks && time.Since(oldest.since) >= lateAnswer
+	s.checkSet = oldest != nil && !s.stopped
+	late := s.checkSet && time.Since(oldest.since) >= lateAnswer
 	switch {
 	case late:
-		s.look.Reset(lateAnswer)
-	case s.looks:
-		s.look.Reset(time.Until(oldest.since.Add(lateAnswer)))
+		s.checkTimer.Reset(lateAnswer)
+	case s.checkSet:
+		s.checkTimer.Reset(time.Until(oldest.since.Add(lateAnswer)))
 	}
 	s.mu.Unlock()
 	if late {
@@ -196,7 +197,7 @@ func (s *Sender) lookAtOpen() {
 	}
 }
 
-// answer hands an answer over.
+// answer delivers an answer.
 func (s *Sender) answer(k *Call, reply *Reply) {
 	switch {
 	case k.open == nil || s.isFirst(k.open):
@@ -206,7 +207,7 @@ func (s *Sender) answer(k *Call, reply *Reply) {
 	}
 }
 
-// isFirst notes that there is an answer, and reports whether it is the first.
+// isFirst records an answer, and reports whether it is the first.
 func (s *Sender) isFirst(o *open) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +228,7 @@ func (s *Sender) unlist(o *open) {
 	}
 }
 
-// unanswered returns those calls of a batch to which there is no answer, nor to what they are copies of.
+// unanswered returns the calls of a batch that have no answer, and whose originals have none.
 func (s *Sender) unanswered(batch []*Call) []*Call {
 	if s.cluster == nil {
 		return batch
@@ -239,7 +240,7 @@ func (s *Sender) unanswered(batch []*Call) []*Call {
 	})
 }
 
-// onMasters deals with the news which nodes of a Cluster are masters.
+// onMasters handles the present set of a Cluster's masters.
 func (s *Sender) onMasters(masters map[*redis.Client]bool) {
 	s.sendAgain(masters)
 	deposed := false
@@ -254,7 +255,7 @@ func (s *Sender) onMasters(masters map[*redis.Client]bool) {
 	}
 }
 
-// sendAgain sends calls again whose nodes are not among the masters. Those that have not gone out yet just take another way.
+// sendAgain sends calls again if their nodes are not among the masters. Calls that have not yet gone out change their queue.
 func (s *Sender) sendAgain(masters map[*redis.Client]bool) {
 	var send []*Call
 	s.mu.Lock()
@@ -263,8 +264,8 @@ func (s *Sender) sendAgain(masters map[*redis.Client]bool) {
 			continue
 		}
 		k := o.call
-		if i := slices.Index(k.route.waiting, k); i >= 0 {
-			k.route.waiting = slices.Delete(k.route.waiting, i, i+1)
+		if i := slices.Index(k.queue.waiting, k); i >= 0 {
+			k.queue.waiting = slices.Delete(k.queue.waiting, i, i+1)
 			s.unlist(o)
 			send = append(send, k)
 			continue
@@ -278,8 +279,7 @@ func (s *Sender) sendAgain(masters map[*redis.Client]bool) {
 	}
 }
 
-// copy returns a call that is sent beside the one that has no answer. As nobody knows when that one arrives, it counts
-// as sent once more.
+// copy returns a copy of a call that has no answer. The original may still arrive, so the copy counts as sent once more.
 func (o *open) copy() *Call {
 	k := o.call
 	if k.Copies != nil {

@@ -142,8 +142,8 @@ func TestItIsToldOnceThatANodeIsDeposed(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		close(c.wakes)
 		told := 0
-		s.Watch(nil, func() { told++ })
-		s.nodes.Store(c.old, &route{}) // it was used
+		s.Observe(nil, func() { told++ })
+		s.nodes.Store(c.old, &sendQueue{}) // it was used
 		s.Reload()
 		time.Sleep(2 * reloadInterval)
 		if told != 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Failure is a failed command as callers see it: it wraps core.ErrWrongType, or core.ErrUnavailable with its fault. It returns
-// nil for nil.
+// Failure returns the error of a failed command as callers receive it: it wraps core.ErrWrongType, or core.ErrUnavailable with
+// its fault. It returns nil for nil.
 func Failure(err error) error {
 	switch {
 	case err == nil:
@@ -23,13 +23,13 @@ func Failure(err error) error {
 	case isWrongType(err):
 		return fmt.Errorf("%w: %w", core.ErrWrongType, err)
 	case redis.HasErrorPrefix(err, "CROSSSLOT"):
-		err = fmt.Errorf("the server is a node of a Redis Cluster, which needs a client of redis.NewClusterClient: %w", err)
+		err = fmt.Errorf("the server is a Redis Cluster node, use redis.NewClusterClient: %w", err)
 	case redis.HasErrorPrefix(err, "MOVED"):
-		err = fmt.Errorf("the key is at another node of the Redis Cluster, which a client of redis.NewClusterClient finds: %w", err)
+		err = fmt.Errorf("the key is at another Redis Cluster node, use redis.NewClusterClient: %w", err)
 	case isUnauthenticated(err):
-		err = fmt.Errorf("the server wants a password: %w", err)
+		err = fmt.Errorf("the server requires a password: %w", err)
 	case IsPoolTimeout(err):
-		err = fmt.Errorf("the client's pool of connections is exhausted: %w", err)
+		err = fmt.Errorf("the client's connection pool is exhausted: %w", err)
 	}
 	switch {
 	case IsFinal(err):
@@ -40,22 +40,22 @@ func Failure(err error) error {
 	return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 }
 
-// IsReply reports whether err is the server's own answer. That is not to say that nothing has happened: see didNothing.
+// IsReply reports whether err is the server's own answer. Something may have happened nevertheless: see didNothing.
 func IsReply(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
 }
 
-// didNothing reports whether a run that was answered so has certainly written nothing. Other errors may come from the
-// middle of it: a script is cut off in a slot that moves, for example. The ones here come before its first write: a script
-// makes its checks before that, and a server that refuses all writes refuses the first one. Answers that a new connection
-// may have got are not among them: an earlier copy may have been lost with the connection before.
+// didNothing reports whether a run with this error has certainly written nothing. Other errors may come from the middle of a run,
+// for example when a script is cut off in a slot that moves. The errors here come before the first write: a script makes its
+// checks before that, and a server that refuses all writes refuses the first one. Errors that a new connection may receive are
+// not among them: an earlier copy may have been lost with the old connection.
 func didNothing(err error) bool {
 	if err == nil {
 		return false
 	}
 	if redis.HasErrorPrefix(err, "NOPERM") {
-		return !strings.Contains(err.Error(), "script: ") // else of a command in it
+		return !strings.Contains(err.Error(), "script: ") // otherwise it is about a command in the script
 	}
 	return isMissingScript(err) || isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, writesNothing)
 }
@@ -65,14 +65,14 @@ var writesNothing = append([]string{
 	"CROSSSLOT", "NOAUTH", "WRONGPASS",
 }, moving...)
 
-// How errors are judged, for every operation (rule 14 of docs/protocol.md):
+// How errors are classified, for every operation (rule 14 of docs/protocol.md):
 //
-//	IsPassing  a call that has time waits: acquires, polls, renewals, extensions and releases
-//	IsMended   somebody has to make room for the server. A new call ends, and one that is queued keeps its place and waits
-//	IsFinal    nothing is tried again, not even in the background: somebody has to change the configuration
-//	others     a call ends, also one that is queued. A cancel, and the begin or mark of a tick, is tried again
+//	IsTemporary  a call with time left waits: acquires, polls, renewals, extensions and releases
+//	IsFull       an operator has to make room on the server. A new call ends; a queued call keeps its place and waits
+//	IsFinal      nothing is retried, not even in the background: the configuration has to be changed first
+//	others       a call ends, even if it is queued. A cancel, and the begin or mark of a tick, is retried
 
-// IsFinal reports whether the server will go on refusing, or never be reached.
+// IsFinal reports whether the server will continue to refuse, or will never be reached.
 func IsFinal(err error) bool {
 	switch {
 	case err == nil:
@@ -84,7 +84,7 @@ func IsFinal(err error) bool {
 	return ok || isClosed(err) || isTLSMistake(err)
 }
 
-// A FinalError says that a Guard will never trust a server.
+// A FinalError reports that a Guard will never trust a server.
 type FinalError struct{ Err error }
 
 // Error returns the text of the error.
@@ -93,20 +93,20 @@ func (e *FinalError) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *FinalError) Unwrap() error { return e.Err }
 
-// IsMended reports whether the server refuses to write because its memory or its disk is full.
-func IsMended(err error) bool { return hasPrefix(err, []string{"OOM ", "MISCONF "}) }
+// IsFull reports whether the server refuses to write because its memory or its disk is full.
+func IsFull(err error) bool { return hasPrefix(err, []string{"OOM ", "MISCONF "}) }
 
 var final = []string{
 	"NOPERM", "NOAUTH", "WRONGPASS", "DENIED ", "CROSSSLOT", "unknown command", "AUTH ", "DB index is out of range", "invalid DB index",
 	"SELECT is not allowed in cluster mode", "This instance has cluster support disabled",
 }
 
-// isClosed reports whether this process has closed what it would send by.
+// isClosed reports whether this process has closed the client or the Sender.
 func isClosed(err error) bool {
 	return errors.Is(err, redis.ErrClosed) || errors.Is(err, core.ErrClosed)
 }
 
-// isTLSMistake reports whether one side refuses the other's certificate or version of TLS, or does not speak TLS.
+// isTLSMistake reports whether one side refuses the other's certificate or TLS version, or does not speak TLS.
 func isTLSMistake(err error) bool {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return true
@@ -114,7 +114,7 @@ func isTLSMistake(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" { // an alert of TLS
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" { // a TLS alert
 		return true
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
@@ -125,37 +125,37 @@ func isTLSMistake(err error) bool {
 	return false
 }
 
-// IsPassing reports whether it may help to wait: a server is away, starts, fails over or is busy, its slots move, or the pool of
-// connections is exhausted.
-func IsPassing(err error) bool {
+// IsTemporary reports whether waiting may help: a server is unreachable, starting, failing over or busy, its slots move, or the
+// connection pool is exhausted.
+func IsTemporary(err error) bool {
 	switch {
 	case err == nil:
 		return false
 	case IsReply(err):
-		return hasPrefix(err, passing) || isCutOff(err)
+		return hasPrefix(err, temporary) || isCutOff(err)
 	}
 	return !IsFinal(err) && !errors.Is(err, ErrStrange) && !errors.Is(err, context.Canceled)
 }
 
-// IsPoolTimeout reports whether the client had no connection to send by. That says nothing of the server: connections may be in
-// use because it does not answer, or by commands of others that take long.
+// IsPoolTimeout reports whether the client had no free connection. That shows nothing about the server: connections may be in use
+// because it does not answer, or by slow commands of others.
 func IsPoolTimeout(err error) bool {
 	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
 }
 
-var passing = append([]string{
+var temporary = append([]string{
 	"CLUSTERDOWN", "LOADING ", "MASTERDOWN ", "READONLY ", "NOREPLICAS ", "BUSY ", "max number of clients",
-	"UNBLOCKED ", "WAIT cannot be used with replica", // WAIT at a server that is no master any more
+	"UNBLOCKED ", "WAIT cannot be used with replica", // WAIT at a server that is no longer a master
 }, moving...)
 
-// IsMoving reports whether a Cluster is moving the key's slot, which takes milliseconds for a key, or has just moved it: a
-// node that this client trusts refuses the trust in the one before it.
+// IsMoving reports whether a Cluster is moving the key's slot, which takes milliseconds for a key, or has just moved it: the new
+// node then refuses the trusted name of the old one.
 func IsMoving(err error) bool { return hasPrefix(err, moving) || isCutOff(err) }
 
 var moving = []string{"TRYAGAIN", "ASK ", "MOVED ", untrustedWord}
 
-// isCutOff reports whether a Cluster has ended a script in the middle: it asked for a key that a slot that moves has
-// at another node by now.
+// isCutOff reports whether a Cluster has ended a script in the middle, because the script used a key of a moving slot that is
+// already at another node.
 func isCutOff(err error) bool {
 	return err != nil && IsReply(err) && strings.Contains(err.Error(), "non local key")
 }
@@ -164,24 +164,24 @@ func hasPrefix(err error, prefixes []string) bool {
 	return err != nil && slices.ContainsFunc(prefixes, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
-// isWrongType reports whether a key holds something that is not a lock; an embedded server says so in the
-// middle of the message.
+// isWrongType reports whether a key holds something that is not a lock. An embedded server has the word in the middle of its
+// message.
 func isWrongType(err error) bool {
 	return err != nil && IsReply(err) && strings.Contains(err.Error(), "WRONGTYPE")
 }
 
-// isUnauthenticated reports whether the server refused a command for its length, as Redis does before it knows who
-// sends it: NOAUTH is for short ones.
+// isUnauthenticated reports whether the server refused a command for its length, as Redis does before authentication. NOAUTH is
+// the answer to short commands.
 func isUnauthenticated(err error) bool {
 	return err != nil && IsReply(err) && strings.Contains(err.Error(), "Protocol error: unauthenticated")
 }
 
-// IsUnknownCommand reports whether the server does not know a command.
+// IsUnknownCommand reports whether the server does not have a command.
 func IsUnknownCommand(err error) bool {
 	return err != nil && IsReply(err) && strings.Contains(err.Error(), "unknown command")
 }
 
-// untrustedWord begins what a script answers whose Guard does not trust the server.
+// untrustedWord begins the answer of a script whose Guard does not trust the server.
 const untrustedWord = "UNTRUSTED "
 
 // isUntrusted reports whether a script did nothing because its Guard does not trust the server.
@@ -191,7 +191,7 @@ func isMissingScript(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "NOSCRIPT")
 }
 
-// IsTimeout reports whether err says that something took too long on a connection.
+// IsTimeout reports whether something took too long on a connection.
 func IsTimeout(err error) bool {
 	t, ok := errors.AsType[net.Error](err)
 	return ok && t.Timeout()

@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// exec runs commands together, on few connections: with many processes, those are the first limit of a deployment. One command is
-// sent alone, and several in a pipeline, which go-redis repeats if the connection fails. It returns the error of the pipeline; each
-// command has its own.
+// exec runs commands together, on few connections: with many processes, connections are the first limit of a deployment. It sends
+// one command alone, and several in a pipeline, which go-redis repeats if the connection fails. It returns the error of the
+// pipeline; each command has an error of its own.
 func exec(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd) error {
 	switch len(cmds) {
 	case 0:
@@ -28,14 +28,14 @@ func exec(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd) err
 	return pipeline(ctx, rdb, lost)
 }
 
-// isLost reports whether a command that failed so may reach the server on another connection.
+// isLost reports whether a command with this error may reach the server on another connection.
 func isLost(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() == nil && !IsReply(err) && !isClosed(err) && !IsPoolTimeout(err)
 }
 
-// sharesPool reports whether pipelines of a client may run on the connections that its single commands use. go-redis has a second
-// pool for pipelines, whose connections have four times the buffers. The user may have chosen its size. And a connection that is
-// taken out of the first pool loses what go-redis caches for it.
+// sharesPool reports whether pipelines of a client may use the connections of its single commands. go-redis has a second pool for
+// pipelines, whose connections have buffers of four times the size. But the user may have chosen the size of that pool, and a
+// connection that is taken out of the first pool loses what go-redis caches for it.
 func sharesPool(rdb redis.UniversalClient) bool {
 	c, ok := rdb.(*redis.Client)
 	if !ok {
@@ -45,7 +45,7 @@ func sharesPool(rdb redis.UniversalClient) bool {
 	return o.PipelinePoolSize == 0 && o.ClientSideCache == nil && o.ClientSideCacheConfig == nil
 }
 
-// execOnce runs commands in a pipeline that is not repeated, on one connection of a server.
+// execOnce runs commands in a pipeline that is not repeated, on one connection to a server.
 func execOnce(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd) error {
 	run := func(pipe redis.Pipeliner) error {
 		for _, cmd := range cmds {
@@ -61,15 +61,15 @@ func execOnce(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd)
 	return rdb.Watch(ctx, func(tx *redis.Tx) error { return run(tx.Pipeline()) })
 }
 
-// pipeline runs commands in a pipeline of the client; of a Cluster in one for each node.
+// pipeline runs commands in a pipeline of the client, and on a Cluster in one pipeline for each node.
 func pipeline(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd) error {
 	cluster := ClusterOf(rdb) != nil
 	pipe := rdb.Pipeline()
 	for _, cmd := range cmds {
 		if cluster {
-			// A Cluster's client that follows the redirect of one command, and repeats the whole pipeline because of another one,
-			// sends the first to two nodes together, and both answers into the same place (go-redis 9.23). So it does not repeat
-			// the pipeline: the sender of the calls repeats each by itself.
+			// When the client of a Cluster follows the redirect of one command, and repeats the whole pipeline because of
+			// another, it sends the first to two nodes together and both answers into the same place (go-redis 9.23). So it must
+			// not repeat the pipeline: the sender repeats each of its calls by itself.
 			_ = pipe.Process(ctx, once{cmd})
 		} else {
 			_ = pipe.Process(ctx, cmd)

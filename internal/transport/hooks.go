@@ -11,45 +11,45 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A turnout leads the commands of lanes off to the clients of these, behind the hooks of the user's client: a
-// client made by WithTimeout has no hooks. So such a command runs through the user's client, where a hook of
-// ours, the innermost, hands it over. Other commands pass by. The client of a Cluster has a turnout to its nodes, and
-// the client of each node, which has hooks of its own, another one. All lanes of a client share its turnout. Safe for
-// concurrent use.
-type turnout struct {
-	toNode bool // of the client of a Cluster
+// A hookBypass takes commands for direct connections past the client that would send them, but through the hooks of the user's
+// client. A client made by WithTimeout has short limits and no hooks. So such a command starts at the user's client, and a hook
+// of ours, the innermost, passes it to the client with short limits. Other commands are not affected. The client of a Cluster has
+// a bypass to its nodes, and the client of each node, which has hooks of its own, has another. All direct connections of a client
+// share its bypass. Safe for concurrent use.
+type hookBypass struct {
+	toNode bool // for the client of a Cluster
 
-	mu     sync.Mutex                  // of changes
-	latest atomic.Pointer[turnoutHook] // nil: no lane has run yet
-	added  int                         // hooks of ours
+	mu     sync.Mutex                 // of changes
+	latest atomic.Pointer[bypassHook] // nil: no direct connection has been used yet
+	added  int                        // hooks that we have added
 }
 
-// mostHooks is more hooks of ours than a user makes necessary, who adds hooks of his own between calls. They cannot
-// be removed. If another go-redis puts hooks together in a way that looks like that for ever, there are no more.
-const mostHooks = 16
+// maxHooks limits the hooks that we add, which cannot be removed. It is more than a user needs who adds hooks between calls. A
+// future go-redis might assemble hooks in a way that always looks as if a hook had been added.
+const maxHooks = 16
 
-// turnouts has the turnout of each client, by a weak pointer to it.
-var turnouts sync.Map
+// bypasses has the hookBypass of each client, by a weak pointer to the client.
+var bypasses sync.Map
 
-func turnoutOf[T redis.Client | redis.ClusterClient](rdb *T) *turnout {
+func bypassOf[T redis.Client | redis.ClusterClient](rdb *T) *hookBypass {
 	key := weak.Make(rdb)
 	_, cluster := any(rdb).(*redis.ClusterClient)
-	t, found := turnouts.LoadOrStore(key, &turnout{toNode: cluster})
+	t, found := bypasses.LoadOrStore(key, &hookBypass{toNode: cluster})
 	if !found {
-		runtime.AddCleanup(rdb, func(key weak.Pointer[T]) { turnouts.Delete(key) }, key)
+		runtime.AddCleanup(rdb, func(key weak.Pointer[T]) { bypasses.Delete(key) }, key)
 	}
-	return t.(*turnout)
+	return t.(*hookBypass)
 }
 
-// A hooked client takes hooks, and runs commands through them.
+// A hooked client accepts hooks, and runs commands through them.
 type hooked interface {
 	AddHook(h redis.Hook)
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// prepare adds a hook of ours if there is none yet, or the user has added others since, which are behind it. It
-// reports whether a hook of ours is the innermost.
-func (t *turnout) prepare(rdb hooked) bool {
+// prepare adds a hook of ours if there is none yet, or if the user has since added hooks that are further in. It reports whether
+// a hook of ours is the innermost.
+func (t *hookBypass) prepare(rdb hooked) bool {
 	if h := t.latest.Load(); h != nil && !h.overtaken.Load() {
 		return true
 	}
@@ -59,34 +59,34 @@ func (t *turnout) prepare(rdb hooked) bool {
 	if h != nil && !h.overtaken.Load() {
 		return true
 	}
-	if t.added == mostHooks {
+	if t.added == maxHooks {
 		return false
 	}
-	h = &turnoutHook{toNode: t.toNode}
+	h = &bypassHook{toNode: t.toNode}
 	rdb.AddHook(h)
 	t.added++
 	t.latest.Store(h)
 	return true
 }
 
-// A turnoutHook is one hook of ours. go-redis calls its methods whenever it puts the hooks of a client together:
-// first when this one is added and is the innermost.
-type turnoutHook struct {
+// A bypassHook is one hook of ours. go-redis calls its methods whenever it assembles the hooks of a client: first when this hook
+// is added and is the innermost.
+type bypassHook struct {
 	toNode    bool
 	innermost atomic.Uintptr // code of the function that the innermost hook wraps
-	overtaken atomic.Bool    // another hook is behind this one
+	overtaken atomic.Bool    // another hook is further in than this one
 }
 
 // DialHook implements redis.Hook.
-func (*turnoutHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*bypassHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessPipelineHook implements redis.Hook.
-func (*turnoutHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (*bypassHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
 // ProcessHook implements redis.Hook.
-func (h *turnoutHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h *bypassHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	code := reflect.ValueOf(next).Pointer()
 	if !h.innermost.CompareAndSwap(0, code) && h.innermost.Load() != code {
 		h.overtaken.Store(true)
@@ -94,8 +94,8 @@ func (h *turnoutHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if _, ok := cmd.(once); ok {
-			if l, _ := ctx.Value(laneKey{}).(*lane); l != nil {
-				return l.behind(h.toNode).Process(ctx, cmd)
+			if l, _ := ctx.Value(directKey{}).(*directConn); l != nil {
+				return l.afterHooks(h.toNode).Process(ctx, cmd)
 			}
 		}
 		return next(ctx, cmd)

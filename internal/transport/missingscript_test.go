@@ -149,7 +149,7 @@ func send(t *testing.T, sender *transport.Sender, set *script.Set, way sending) 
 	for range calls {
 		select {
 		case r := <-answers:
-			if err := errors.Join(r.Err, r.Few); err != nil {
+			if err := errors.Join(r.Err, r.ReplicaErr); err != nil {
 				errs = append(errs, err)
 			}
 		case <-t.Context().Done():

@@ -14,39 +14,40 @@ import (
 )
 
 // A Pacer sends many calls with deadlines, such as renewals, and delays the commands of other clients only a little. It sends the
-// earliest deadline first, in small pipelines with pauses. The pauses do not make a call late: the closer the deadlines, the more
-// calls are sent in a turn. Safe for concurrent use.
+// earliest deadline first, in small pipelines with pauses. The pauses make no call late: the closer the deadlines, the more calls
+// are sent in a turn. Safe for concurrent use.
 type Pacer struct {
 	s *Sender
 
 	mu     sync.Mutex
-	queues map[*redis.Client]*paceQueue // by node; nil: there is no Cluster
+	queues map[*redis.Client]*paceQueue // by node; the key is nil without a Cluster
 }
 
-// A Paced makes a call when it is its turn.
+// A Paced prepares its call when its turn comes.
 type Paced interface {
-	// Prepare returns the call that is sent now; nil: it is not needed any more.
+	// Prepare returns the call to send now, or nil if it is no longer needed.
 	Prepare() *Call
-	// Drop says that it gets no turn, as its node does not answer.
+	// Drop is called instead if the node does not answer.
 	Drop()
 }
 
-// A Due is something to be sent, the sooner the earlier its deadline.
+// A Due is a call to be sent by a deadline.
 type Due struct {
-	Key      string // in Redis, by which the node is found
+	Key      string // a Redis key at the node
 	Deadline clock.Instant
 	Call     Paced
 }
 
 const (
-	// paceTurn is the time between two turns, and paceCalls is how many calls a turn has if none is urgent.
+	// paceTurn separates two turns, and paceCalls is the number of calls in a turn if none is urgent.
 	paceTurn  = 10 * time.Millisecond
 	paceCalls = 256
-	// maxPaced bounds the calls of a pipeline: a server answers other clients between the pieces of a pipeline, but hardly while
+	// maxPaced bounds the calls of a pipeline. A server answers other clients between the pieces of a pipeline, but hardly while
 	// several large ones arrive.
 	maxPaced = 512
-	// maxPaceFlights bounds the pipelines to a node that are under way. One without an answer is not counted after a 24th of the
-	// lease, so that it holds up no others. But there are never more than maxUnanswered: then what waits is dropped.
+	// maxPaceFlights bounds the pipelines in flight to a node. A pipeline without an answer stops counting after a 24th of the
+	// lease, so that it does not delay others. There are never more than maxUnanswered: at that number, waiting calls are
+	// dropped.
 	maxPaceFlights = 4
 	maxUnanswered  = 32
 )
@@ -54,7 +55,7 @@ const (
 // NewPacer returns a Pacer that sends by s.
 func NewPacer(s *Sender) *Pacer { return &Pacer{s: s, queues: make(map[*redis.Client]*paceQueue)} }
 
-// Add has calls sent. It does not wait.
+// Add queues calls. It does not wait.
 func (p *Pacer) Add(all []Due) {
 	if len(all) == 0 {
 		return
@@ -76,7 +77,7 @@ func (p *Pacer) Add(all []Due) {
 	}
 }
 
-// dueByNode divides what is to be sent by the nodes of a Cluster.
+// dueByNode divides calls by the nodes of a Cluster.
 func (s *Sender) dueByNode(all []Due) map[*redis.Client][]Due {
 	if s.cluster == nil {
 		return map[*redis.Client][]Due{nil: all}
@@ -89,28 +90,28 @@ func (s *Sender) dueByNode(all []Due) map[*redis.Client][]Due {
 	return groups
 }
 
-// drop drops what is not sent.
+// drop drops calls that are not sent.
 func drop(all []Due) {
 	for _, d := range all {
 		d.Call.Drop()
 	}
 }
 
-// A paceQueue is what waits to be sent to a node. Its goroutine lasts while something waits or is under way.
+// A paceQueue has the calls that wait to be sent to a node. Its goroutine lasts while a call waits or is in flight.
 type paceQueue struct {
 	p    *Pacer
 	node *redis.Client
-	wake chan struct{} // gets a value when something more waits, or a pipeline is not counted any more
+	wake chan struct{} // receives a value when a new call waits or a pipeline stops counting
 
-	// The mutex of the Pacer guards these.
+	// The mutex of the Pacer guards the fields below.
 	waiting    dueHeap
 	begun      clock.Instant // when the turn began
-	sent       int           // calls, in this turn
-	counted    int           // pipelines under way that count
-	unanswered int           // all of them
+	sent       int           // calls sent in this turn
+	counted    int           // pipelines in flight that count
+	unanswered int           // all pipelines in flight
 }
 
-// run sends what waits, a turn after the other.
+// run sends the waiting calls, one turn after the other.
 func (q *paceQueue) run() {
 	timer := time.NewTimer(paceTurn)
 	defer timer.Stop()
@@ -134,8 +135,7 @@ func (q *paceQueue) run() {
 	}
 }
 
-// take returns what is to be sent now, and what is left of the turn if the next one is waited for. It reports whether the queue has
-// ended.
+// take returns the calls to send now, and the rest of the turn if another turn follows. It reports whether the queue has ended.
 func (q *paceQueue) take(now clock.Instant) (due []Due, rest time.Duration, done bool) {
 	q.p.mu.Lock()
 	defer q.p.mu.Unlock()
@@ -157,12 +157,12 @@ func (q *paceQueue) take(now clock.Instant) (due []Due, rest time.Duration, done
 	}
 	q.sent += n
 	if len(q.waiting) > 0 && room == 0 || q.unanswered > 0 && len(q.waiting) == 0 && n == 0 {
-		return due, 0, false // a pipeline is waited for
+		return due, 0, false // wait for a pipeline
 	}
 	return due, max(q.begun.Add(paceTurn).Sub(now), 1), false
 }
 
-// mostInTurn returns how many calls this turn may have: all that wait are to be sent in a quarter of the time until the first
+// mostInTurn returns how many calls this turn may have. All waiting calls are to be sent in a quarter of the time until the first
 // deadline.
 func (q *paceQueue) mostInTurn(now clock.Instant) int {
 	if len(q.waiting) == 0 {
@@ -191,7 +191,7 @@ func (q *paceQueue) send(due []Due) {
 	}
 }
 
-// fly runs a pipeline, which is counted until it is answered or its answer is late.
+// fly runs a pipeline, which counts until it is answered or its answer is late.
 func (q *paceQueue) fly(batch []*Call) {
 	uncount := sync.OnceFunc(func() { q.note(&q.counted) })
 	late := time.AfterFunc(batch[0].Timeout/8, uncount) // a timeout is usually a third of the lease
@@ -217,7 +217,7 @@ func (q *paceQueue) poke() {
 	}
 }
 
-// ByTimeout divides calls into batches of at most so many, in which no timeout is four times another.
+// ByTimeout divides calls into batches of at most most calls, in which all timeouts are within a factor of four.
 func ByTimeout(calls []*Call, most int) (batches [][]*Call) {
 	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
 	for len(calls) > 0 {
@@ -235,12 +235,12 @@ func ByTimeout(calls []*Call, most int) (batches [][]*Call) {
 func (s *Sender) RunWithin(batch []*Call) {
 	ctx, cancel := context.WithTimeout(s.ctx, batch[0].Timeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, s.Late) // go-redis may wait for the answer for much longer
+	stop := context.AfterFunc(ctx, s.Late) // go-redis may wait much longer for the answer
 	defer stop()
 	s.RunBatch(ctx, batch)
 }
 
-// A dueHeap implements heap.Interface: the earliest deadline comes first.
+// A dueHeap implements heap.Interface, with the earliest deadline first.
 type dueHeap []Due
 
 func (h dueHeap) Len() int           { return len(h) }

@@ -8,16 +8,16 @@ import (
 	"github.com/lockmw/go/internal/clock"
 )
 
-// A group is calls that go out as one command: several by a batch script, or just one.
+// A group is the calls of one command: several by a batch script, or just one.
 type group struct {
 	calls    []*Call
 	cmd      *redis.Cmd
 	whole    bool // the command has the text of its script
-	missed   int  // how often the server did not know the script
-	examined bool // the server was, because it refused the command
+	missed   int  // how often the server lacked the script
+	examined bool // the server was examined because it refused the command
 }
 
-// script returns the one that the command of g runs.
+// script returns the script that the command of g runs.
 func (g *group) script() *Script {
 	if len(g.calls) > 1 {
 		return g.calls[0].Batch.Script
@@ -25,7 +25,8 @@ func (g *group) script() *Script {
 	return g.calls[0].script
 }
 
-// RunBatch runs calls in one pipeline per node. What a batch script leaves, and what is to be repeated, goes out in further ones.
+// RunBatch runs calls in one pipeline per node. Calls that a batch script leaves, and calls to be repeated, go out in further
+// pipelines.
 func (s *Sender) RunBatch(ctx context.Context, batch []*Call) {
 	for left := s.send(ctx, s.divide(batch)); len(left) > 0; left = s.send(ctx, left) {
 		s.sendScripts(left)
@@ -37,7 +38,7 @@ func (s *Sender) RunBatch(ctx context.Context, batch []*Call) {
 	}
 }
 
-// runAlone runs the one call of a batch, and repeats it as long as that helps.
+// runAlone runs the only call of a batch, and repeats it as long as that helps.
 func (s *Sender) runAlone(one []*Call) {
 	for left := s.finish(group{calls: one, cmd: s.run(one[0])}); len(left) > 0; left = s.finish(left[0]) {
 		if left[0].missed > 0 {
@@ -55,8 +56,8 @@ func singly(calls []*Call) []group {
 	return groups
 }
 
-// send runs groups in one pipeline per node, and returns what is still to be run. What replicas must have goes out behind the
-// rest, which need not wait for them.
+// send runs groups in one pipeline per node, and returns the calls that are still to be run. Groups that replicas must
+// acknowledge go out after the rest, which need not wait for them.
 func (s *Sender) send(ctx context.Context, groups []group) (left []group) {
 	waits, groups := s.wantingReplicas(groups)
 	sent := clock.Now()
@@ -72,7 +73,7 @@ func (s *Sender) send(ctx context.Context, groups []group) (left []group) {
 	return append(left, s.sendAndWait(ctx, waits)...)
 }
 
-// prepare returns the command for g, which is sent now.
+// prepare returns the command for g, to be sent now.
 func (g *group) prepare(ctx context.Context, now clock.Instant) *redis.Cmd {
 	for _, k := range g.calls {
 		k.markSent(now)
@@ -81,7 +82,7 @@ func (g *group) prepare(ctx context.Context, now clock.Instant) *redis.Cmd {
 	return g.cmd
 }
 
-// setMissing gives cmd the error of its pipeline if it has neither an answer nor an error of its own: the server refused
+// setMissing gives cmd the error of its pipeline if it has neither an answer nor an error of its own, because the server refused
 // the connection.
 func setMissing(cmd *redis.Cmd, err error) {
 	if err != nil && cmd.Err() == nil && cmd.Val() == nil {
@@ -89,11 +90,11 @@ func setMissing(cmd *redis.Cmd, err error) {
 	}
 }
 
-// finish hands the answers to g over, and returns what is still to be run.
+// finish delivers the answers to g, and returns the calls that are still to be run.
 //
-// Two answers say that a run did nothing and is to be repeated: the server does not know the script, whose text is sent then, or
-// the script's Guard does not trust the server, which is examined first. Between the two the server may forget its scripts, as by
-// SCRIPT FLUSH. So the repetition is repeated, too, and neither answer reaches a caller who could not do anything about it.
+// Two answers show that a run did nothing and is to be repeated: the server lacks the script, whose text is sent then, or the
+// script's Guard does not trust the server, which is examined first. Between the two the server may lose its scripts, as by
+// SCRIPT FLUSH. So the repetition is itself repeated, and neither answer reaches a caller, who could do nothing about it.
 func (s *Sender) finish(g group) (left []group) {
 	err := g.cmd.Err()
 	if didNothing(err) {
@@ -126,8 +127,8 @@ func (s *Sender) finish(g group) (left []group) {
 	return s.finishBatch(g)
 }
 
-// finishBatch hands the answers of a batch script over, and returns the calls that are to be run each on its own: all if the server
-// has refused the run, perhaps because of one of them.
+// finishBatch delivers the answers of a batch script, and returns the calls to be run on their own. These are all calls if the
+// server has refused the run, perhaps because of one of them.
 func (s *Sender) finishBatch(g group) (left []group) {
 	answers, _ := g.cmd.Val().([]any)
 	if len(answers) != len(g.calls) {
@@ -152,8 +153,8 @@ func (s *Sender) refuse(calls []*Call, err error) {
 	}
 }
 
-// sendScripts makes the first group with each script that its server did not know send the text. The others go out behind it in
-// the same pipeline. A group that the server has answered so twice sends the text itself.
+// sendScripts makes the first group of each script that its server lacks send the text. The others follow in the same pipeline. A
+// group that has met this twice sends the text itself.
 func (s *Sender) sendScripts(groups []group) {
 	type known struct {
 		node   *redis.Client

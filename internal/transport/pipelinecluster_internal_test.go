@@ -38,7 +38,7 @@ func TestNoCommandOfAPipelineIsAtTwoNodesOfAClusterAtOnce(t *testing.T) {
 	}
 	var busy, moved *Reply
 	s.RunBatch(ctx, []*Call{run("{a}busy", &busy), run("{a}moved", &moved)})
-	if err := busy.Err; err == nil || !IsPassing(err) {
+	if err := busy.Err; err == nil || !IsTemporary(err) {
 		t.Errorf("the first one has the error %v, want that of the node", err)
 	}
 	if moved.Err != nil {

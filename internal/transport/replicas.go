@@ -14,24 +14,23 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Replicas says how many replicas must have what a run writes before it counts: a deadline that it moves, or a note of a tick
-// (rule 21 of docs/protocol.md).
+// Replicas sets how many replicas must acknowledge a write before it counts: before it moves a deadline or records a tick (rule
+// 21 of docs/protocol.md).
 type Replicas struct {
-	Count   int           // 0: the master's word is enough
+	Count   int           // 0: the master's answer is enough
 	Timeout time.Duration // how long the master waits for them
 }
 
-// Check reports whether WAIT gets its answer through rdb. If the connection is given up first, nobody learns what the
-// replicas have.
+// Check returns an error if the client may give up a connection before WAIT answers on it. The answer would then be lost.
 func (r Replicas) Check(rdb redis.UniversalClient) error {
 	if limit := readTimeout(rdb); r.Count > 0 && limit > 0 && r.Timeout > limit/2 {
-		return fmt.Errorf("%w: replicas have %v to answer, but that may be half the client's ReadTimeout of %v at most",
+		return fmt.Errorf("%w: a replica timeout of %v is more than half the client's ReadTimeout of %v",
 			core.ErrInvalidOption, r.Timeout, limit)
 	}
 	return nil
 }
 
-// readTimeout returns how long rdb waits for an answer; 0: for ever, or that is not known.
+// readTimeout returns how long rdb waits for an answer; 0: forever, or unknown.
 func readTimeout(rdb redis.UniversalClient) time.Duration {
 	switch c := unwrap(rdb).(type) {
 	case interface{ Options() *redis.Options }:
@@ -42,17 +41,17 @@ func readTimeout(rdb redis.UniversalClient) time.Duration {
 	return 0
 }
 
-// RoundUp returns d in milliseconds, as commands have it: the next greater one if it is not whole.
+// RoundUp returns d in milliseconds, rounded up, as commands have it.
 func RoundUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
-// fewReplicasError says that a run has been done, but is not safe yet from the loss of its server.
-type fewReplicasError struct{ have, want int64 }
+// replicaError reports that a run was executed, but may still be lost with its server.
+type replicaError struct{ have, want int64 }
 
-func (e *fewReplicasError) Error() string {
+func (e *replicaError) Error() string {
 	return fmt.Sprintf("%d of %d replicas have acknowledged it", e.have, e.want)
 }
 
-// wantsReplicas reports whether replicas must have what k writes.
+// wantsReplicas reports whether replicas must acknowledge the writes of k.
 func (s *Sender) wantsReplicas(k *Call) bool { return s.replicas.Count > 0 && k.script.NeedsReplicas }
 
 // nodeOf returns the client of the server that has the key of k.
@@ -63,7 +62,7 @@ func (s *Sender) nodeOf(ctx context.Context, k *Call) (redis.UniversalClient, er
 	return s.rdb, nil
 }
 
-// wantingReplicas divides groups into those whose runs replicas must have, and the others.
+// wantingReplicas separates the groups that replicas must acknowledge from the others.
 func (s *Sender) wantingReplicas(groups []group) (wanting, others []group) {
 	if s.replicas.Count == 0 {
 		return nil, groups
@@ -78,7 +77,7 @@ func (s *Sender) wantingReplicas(groups []group) (wanting, others []group) {
 	return wanting, others
 }
 
-// runAndWait runs k, and waits for the replicas of its server. A slot that moves is followed to the next node, once.
+// runAndWait runs k, and waits for the replicas of its server. It follows a slot that moves to the next node, once.
 func (s *Sender) runAndWait(ctx context.Context, k *Call) *redis.Cmd {
 	cmd := k.command(ctx)
 	node, err := s.nodeOf(ctx, k)
@@ -86,18 +85,18 @@ func (s *Sender) runAndWait(ctx context.Context, k *Call) *redis.Cmd {
 		cmd.SetErr(err)
 		return cmd
 	}
-	k.few, k.moved = s.execAndWait(ctx, node, cmd), false
+	k.replicaErr, k.moved = s.execAndWait(ctx, node, cmd), false
 	if next, asking := s.redirected(ctx, cmd.Err()); next != nil {
 		cmd = k.command(ctx)
-		k.few = s.execAndWait(ctx, next, append(asking, cmd)...)
-		if from, ok := node.(*redis.Client); ok && k.few != nil {
+		k.replicaErr = s.execAndWait(ctx, next, append(asking, cmd)...)
+		if from, ok := node.(*redis.Client); ok && k.replicaErr != nil {
 			k.moved = s.IsMaster(from)
 		}
 	}
 	return cmd
 }
 
-// IsMaster asks a node of a Cluster whether it has slots. One that was deposed has none, by its own word.
+// IsMaster asks a node of a Cluster whether it has slots. A deposed node reports none.
 func (s *Sender) IsMaster(node *redis.Client) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, isMasterTimeout)
 	defer cancel()
@@ -107,12 +106,12 @@ func (s *Sender) IsMaster(node *redis.Client) bool {
 	})
 }
 
-// isMasterTimeout is how long a node may take to say so.
+// isMasterTimeout is how long a node may take to answer.
 const isMasterTimeout = 500 * time.Millisecond
 
-// execAndWait runs cmds in one pipeline, and WAIT behind them on the same connection: it says nothing of what was written
-// on another one. It returns why what they wrote does not count yet, or nil.
-func (s *Sender) execAndWait(ctx context.Context, node redis.UniversalClient, cmds ...*redis.Cmd) (few error) {
+// execAndWait runs cmds in one pipeline, followed by WAIT on the same connection, because WAIT covers only writes of its own
+// connection. It returns an error if the writes do not count yet.
+func (s *Sender) execAndWait(ctx context.Context, node redis.UniversalClient, cmds ...*redis.Cmd) error {
 	wait := redis.NewCmd(ctx, "wait", s.replicas.Count, RoundUp(s.replicas.Timeout))
 	cmds = append(slices.Clip(cmds), wait)
 	err := execOnce(ctx, node, cmds)
@@ -124,13 +123,13 @@ func (s *Sender) execAndWait(ctx context.Context, node redis.UniversalClient, cm
 	case err != nil:
 		return fmt.Errorf("replicas have not acknowledged it: %w", err)
 	case have < int64(s.replicas.Count):
-		return &fewReplicasError{have: have, want: int64(s.replicas.Count)}
+		return &replicaError{have: have, want: int64(s.replicas.Count)}
 	}
 	return nil
 }
 
-// redirected returns the node that err, an answer of another node of the Cluster, names, and what is to be sent to it
-// first; nil if err names none that is known.
+// redirected returns the node that err names, which is the answer of another node of the Cluster, and the commands to be sent to
+// it first. It returns nil if err names no known node.
 func (s *Sender) redirected(ctx context.Context, err error) (node redis.UniversalClient, first []*redis.Cmd) {
 	if s.cluster == nil || !hasPrefix(err, redirects) {
 		return nil, nil
@@ -154,7 +153,7 @@ func (s *Sender) redirected(ctx context.Context, err error) (node redis.Universa
 	return node, first
 }
 
-// sendAndWait runs groups in one pipeline per node, and waits for the replicas of each.
+// sendAndWait runs groups in one pipeline per node, and waits for the replicas of each node.
 func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []group) {
 	if len(groups) == 0 {
 		return nil
@@ -164,7 +163,7 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []group)
 		g := &groups[i]
 		node, err := s.nodeOf(ctx, g.calls[0])
 		if err != nil {
-			s.runAlone(g.calls) // it will find out why; no batch scripts are used in a Cluster
+			s.runAlone(g.calls) // which meets the error again; no batch scripts are used in a Cluster
 			continue
 		}
 		byNode[node] = append(byNode[node], g)
@@ -175,14 +174,14 @@ func (s *Sender) sendAndWait(ctx context.Context, groups []group) (left []group)
 		for i, g := range part {
 			cmds[i] = g.prepare(ctx, now)
 		}
-		few := s.execAndWait(ctx, node, cmds...)
+		replicaErr := s.execAndWait(ctx, node, cmds...)
 		for _, g := range part {
 			if hasPrefix(g.cmd.Err(), redirects) {
-				s.runAlone(g.calls) // which follows
+				s.runAlone(g.calls) // which follows the redirect
 				continue
 			}
 			for _, k := range g.calls {
-				k.few = few
+				k.replicaErr = replicaErr
 			}
 			left = append(left, s.finish(*g)...)
 		}

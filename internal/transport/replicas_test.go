@@ -26,8 +26,8 @@ func TestARedirectedRunAcknowledgesNoOther(t *testing.T) {
 		t.Helper()
 		answer := make(chan *transport.Reply, 1)
 		sender.Start(prepare(t.Context(), scripts, func(r *transport.Reply) { answer <- r }))
-		if r := <-answer; r.Err != nil || r.Few != nil {
-			t.Fatal(r.Err, r.Few)
+		if r := <-answer; r.Err != nil || r.ReplicaErr != nil {
+			t.Fatal(r.Err, r.ReplicaErr)
 		}
 	}
 	for _, keys := range []*script.KeySet{&moves, &stays} {
@@ -46,7 +46,7 @@ func TestARedirectedRunAcknowledgesNoOther(t *testing.T) {
 			if r.Err != nil {
 				t.Error(r.Err)
 			}
-			few[i] = r.Few
+			few[i] = r.ReplicaErr
 		}))
 	}
 	sender.RunBatch(t.Context(), batch)

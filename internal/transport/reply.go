@@ -8,25 +8,25 @@ import (
 	"github.com/lockmw/go/internal/clock"
 )
 
-// A Reply is a script's answer, which is read once, value by value. What Redis holds may have been written by somebody else:
+// A Reply is a script's answer, which is read once, value by value. Another program may have written the data in Redis, so
 // reading past the end or a value of another type sets Err.
 type Reply struct {
 	Sent clock.Instant // when the first byte of its call was sent
 	Err  error
-	// Few says why nothing may rely on the run: fewer replicas than wanted have what it wrote. Nil: it counts. Only answers of
-	// scripts with NeedsReplicas say so, and only if replicas are wanted.
-	Few error
-	// Moved says that too few replicas have it, and that the slot has left a node which is still a master.
+	// ReplicaErr is set if the run does not count because too few replicas have acknowledged its writes. Only answers of scripts
+	// with NeedsReplicas set it, and only if replicas are required.
+	ReplicaErr error
+	// Moved means that ReplicaErr is set, and that the slot has left a node which is still a master.
 	Moved bool
 
 	values []any
-	single [1]any // what values is of, if the answer is not a list
+	single [1]any // the memory of values, if the answer is not a list
 }
 
-// ErrStrange says that an answer is not what its script gives.
-var ErrStrange = errors.New("the script's answer is not one of ours")
+// ErrStrange reports that an answer is not in the form that its script returns.
+var ErrStrange = errors.New("unexpected answer to a script")
 
-// NewReply returns the answer with a value or an error.
+// NewReply returns a Reply with a value or an error.
 func NewReply(value any, err error, sent clock.Instant) *Reply {
 	r := new(Reply)
 	r.set(value, err, sent)
@@ -48,7 +48,7 @@ func (r *Reply) set(value any, err error, sent clock.Instant) {
 // Single returns the answer if it is not a list.
 func (r *Reply) Single() any { return r.single[0] }
 
-// Left returns how many values are not read.
+// Left returns the number of unread values.
 func (r *Reply) Left() int { return len(r.values) }
 
 func (r *Reply) next() any {
@@ -61,7 +61,7 @@ func (r *Reply) next() any {
 	return v
 }
 
-// Strange notes that the answer is not what its script gives.
+// Strange sets Err because the answer does not have the form that its script returns.
 func (r *Reply) Strange() {
 	if r.Err == nil {
 		r.Err = ErrStrange
@@ -91,10 +91,10 @@ func (r *Reply) Text() string {
 	return s
 }
 
-// endless is the TTL of a key that never expires, or later than a Duration can say.
+// endless is the TTL of a key that never expires, or expires later than a Duration can express.
 const endless = time.Duration(1 << 62)
 
-// TTL reads what PTTL returned.
+// TTL reads a result of PTTL.
 func (r *Reply) TTL() time.Duration {
 	switch ms := r.Int(); {
 	case ms == -1 || ms > endless.Milliseconds():
@@ -120,7 +120,7 @@ func (r *Reply) List() []*Reply {
 	return list
 }
 
-// Each reads a list by calls of read, each of which reads some of its values.
+// Each reads a list by calling read until the list is used up. Each call reads some of its values.
 func (r *Reply) Each(read func(list *Reply)) {
 	values, ok := r.next().([]any)
 	if !ok {

@@ -1,29 +1,30 @@
-// Package transport sends scripts to the servers of a Redis client, and reads their answers. It knows no locks: package script says
-// what a script does, and which of its runs can share a command.
+// Package transport sends scripts to the servers of a Redis client, and reads their answers. It is independent of locks: package
+// script defines what a script does, and which executions can share a command.
 //
 //	k := transport.NewCall(ctx, s, 1, func(r *transport.Reply) { fmt.Println(r.Text(), r.Err) })
 //	k.AddKeys("user:42")
 //	sender.Start(k)
 //
-// Whatever is sent may arrive twice or late, and an answer may get lost. So a script must be harmless when repeated, and a Call
+// Every command may arrive twice or late, and an answer may be lost. So a script must be harmless when repeated, and a Call
 // counts its copies. Read the files in this order:
 //
-//	call.go     one run of a script
-//	sender.go   sends calls
-//	route.go    how many are under way to a server
-//	lane.go     sends a call in its caller's goroutine
-//	hooks.go    leads the calls of a lane through the hooks of the user's client
-//	pipeline.go sends many calls at a time, and repeats those whose server did not know the script or is not trusted
-//	pacer.go    sends many calls with deadlines, a few at a time
-//	trickle.go  sends many calls that may wait
-//	exec.go     sends them on few connections
-//	batch.go    makes one script run of many plain ones
-//	replicas.go waits until replicas have what a run has written
-//	cluster.go  asks which nodes of a Cluster are masters, and sends again what a deposed one has not answered
-//	reply.go    reads answers
-//	errors.go   what a failed command means
-//	server.go   what kind of server there is
-//	probe.go    when that is found out
+//	call.go      one execution of a script
+//	sender.go    sends calls
+//	sendqueue.go limits the calls in flight to a server
+//	direct.go    sends a call in its caller's goroutine
+//	hooks.go     takes the calls of direct connections through the hooks of the user's client
+//	pipeline.go  sends many calls at a time; repeats calls whose server lacks the script or is not trusted
+//	pacer.go     sends many calls with deadlines, a few at a time
+//	trickle.go   sends many calls that may wait
+//	exec.go      sends commands on few connections
+//	batch.go     turns many plain executions into one
+//	replicas.go  waits until replicas have acknowledged a write
+//	cluster.go   asks for the masters of a Cluster, and resends calls left unanswered by a demoted one
+//	reply.go     reads answers
+//	errors.go    classifies the errors of commands
+//	server.go    kinds of servers
+//	probe.go     finds out the kind of a server in the background
+//	diagnose.go  finds out why a server does not answer
 package transport
 
 import (
@@ -40,52 +41,51 @@ import (
 	"github.com/lockmw/go/internal/list"
 )
 
-// maxBatch is how many calls are in a pipeline at most.
+// maxBatch is the largest number of calls in a pipeline.
 const maxBatch = 128
 
-// A Sender runs scripts. As long as few are under way to a server each goes out on its own; beyond that they
-// gather while the others are under way, and go out together. So a single call is never held up, and
-// many share round trips (rule 4 of docs/protocol.md). Safe for concurrent use.
+// A Sender runs scripts. While few calls are in flight to a server, each goes out on its own. Beyond that, calls gather while
+// others are in flight, and go out together. So a single call is never delayed, and many calls share round trips (rule 4 of
+// docs/protocol.md). Safe for concurrent use.
 type Sender struct {
 	rdb      redis.UniversalClient
 	patience time.Duration // of a patient caller
 
-	common  *route      // to the server; in a Cluster, through its client, which finds the node
-	cluster Cluster     // nil: it is none
-	nodes   sync.Map    // of a Cluster: a *route by the *redis.Client of the node
+	common  *sendQueue  // to the server; in a Cluster, through its client, which finds the node
+	cluster Cluster     // nil: not a Cluster
+	nodes   sync.Map    // of a Cluster: a *sendQueue by the *redis.Client of the node
 	inSight atomic.Bool // the Cluster has answered
 
 	batching  atomic.Bool // batch scripts may be used
 	gathers   sync.Once
-	onGathers func() // called when calls gather for the first time that a batch script could do; nil: nobody wants to know
+	onGathers func() // called when calls gather for the first time that a batch script could do; may be nil
 	replicas  Replicas
 	reload    *reload
-	watch     func(err error)
+	observe   func(err error)
 	deposed   func()
 
 	ctx    context.Context // ends when all calls are to end
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
-	stopped bool
-	paused  bool
-	flying  int              // how many are under way
-	open    list.List[*open] // calls to a Cluster that are not answered, the oldest one first
-	look    *time.Timer      // for the next look at them
-	looks   bool             // that is set
-	idle    chan struct{}    // closed when flying becomes 0; nil if nobody waits for it
+	mu         sync.Mutex
+	stopped    bool
+	paused     bool
+	flying     int              // in flight
+	open       list.List[*open] // unanswered calls to a Cluster, the oldest first
+	checkTimer *time.Timer      // for the next check of these
+	checkSet   bool             // checkTimer is set
+	idle       chan struct{}    // closed when flying becomes 0; nil if no caller waits for that
 }
 
-// NewSender returns a Sender that has sent nothing yet. Patience is how long a patient caller waits
-// for the first try of its call.
+// NewSender returns a Sender. patience is how long a patient caller waits for the first try of its call.
 func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, replicas Replicas) *Sender {
 	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, cluster: ClusterOf(rdb)}
 	s.reload = newReload(s)
 	s.ctx, s.cancel = context.WithCancel(context.WithValue(context.Background(), senderKey{}, s))
-	s.common = &route{limit: maxInFlight, waits: &route{limit: maxInFlight}}
+	s.common = &sendQueue{limit: maxInFlight, waits: &sendQueue{limit: maxInFlight}}
 	if c, ok := rdb.(*redis.Client); ok {
-		s.common = s.newRoute(c, maxInFlight)
+		s.common = s.newSendQueue(c, maxInFlight)
 	}
 	if t.Cluster {
 		s.common.limit, s.common.waits.limit = noLimit, noLimit
@@ -93,25 +93,27 @@ func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, re
 	return s
 }
 
-// Context ends when all calls are to end.
+// Context returns a context that ends when all calls are to end.
 func (s *Sender) Context() context.Context { return s.ctx }
 
-// Watch has noted called with the error of each command that has ended, or nil, and deposed when a node of a Cluster that was
-// used is no master any more. It is called before anything is sent, once.
-func (s *Sender) Watch(noted func(err error), deposed func()) { s.watch, s.deposed = noted, deposed }
+// Observe calls noted with the error of each command that has ended, or nil, and deposed when a node of a Cluster that was used
+// is no longer a master. It must be called once, before anything is sent.
+func (s *Sender) Observe(noted func(err error), deposed func()) {
+	s.observe, s.deposed = noted, deposed
+}
 
-// noteGathering notes that calls gather, or could.
+// noteGathering records that calls gather, or could.
 func (s *Sender) noteGathering() {
 	if s.onGathers != nil {
 		s.gathers.Do(s.onGathers)
 	}
 }
 
-// SetBatching says whether batch scripts may be used, which mix the keys of different locks.
+// SetBatching sets whether batch scripts may be used, which mix the keys of different locks.
 func (s *Sender) SetBatching(on bool) { s.batching.Store(on) }
 
-// Mixes reports whether one script may have the keys of different locks: on one server, or in one slot of a Cluster.
-func (s *Sender) Mixes() bool {
+// CanMultiKey reports whether one script may use the keys of different locks: on one server, or in one slot of a Cluster.
+func (s *Sender) CanMultiKey() bool {
 	if s.cluster != nil || s.batching.Load() {
 		return true
 	}
@@ -124,17 +126,16 @@ func (s *Sender) SendsAgain() bool { return s.cluster != nil }
 
 // Start runs k in a goroutine as soon as there is room for it.
 func (s *Sender) Start(k *Call) {
-	if r := s.routeOf(k); s.enter(r, k) {
+	if r := s.queueOf(k); s.enter(r, k) {
 		go s.fly(r, []*Call{k})
 	}
 }
 
-// Inline runs k in the caller's goroutine if there is room, and reports whether it is done: two
-// switches of goroutines cost more than many a round trip. If there is no answer in a short time or
-// the connection fails, k is started as well, which does no harm. A patient caller is one that nothing
-// but the answer can stop.
+// Inline runs k in the caller's goroutine if there is room, and reports whether it is done: two switches of goroutines cost more
+// than many a round trip. If there is no answer in a short time, or the connection fails, k is started as well, which does no
+// harm. A patient caller is one that only the answer can stop.
 func (s *Sender) Inline(k *Call, patient bool) (done bool) {
-	r := s.routeOf(k)
+	r := s.queueOf(k)
 	l := r.hurried
 	if patient {
 		l = r.patient
@@ -159,10 +160,10 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 		}
 	}
 	if isMissingScript(err) {
-		k.sendWhole() // it would be the same answer again
+		k.sendWhole() // the next answer would be the same
 	}
-	// There may be more to do than one command: see finish. The client of a Cluster tries another node, or tries again.
-	if away || isUntrusted(err) || isMissingScript(err) || s.cluster != nil && hasPrefix(err, passing) {
+	// More than one command may be needed: see finish. The client of a Cluster tries another node, or retries.
+	if away || isUntrusted(err) || isMissingScript(err) || s.cluster != nil && hasPrefix(err, temporary) {
 		go s.fly(r, []*Call{k})
 		return false
 	}
@@ -174,11 +175,11 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 	return true
 }
 
-// enter reports whether there is room to run k now; if not, k will be run when there is.
-func (s *Sender) enter(r *route, k *Call) bool {
+// enter reports whether there is room to run k now. If not, k will run when there is.
+func (s *Sender) enter(r *sendQueue, k *Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k.route = r
+	k.queue = r
 	if s.stopped {
 		go s.answer(k, &Reply{Err: core.ErrClosed})
 		return false
@@ -194,8 +195,8 @@ func (s *Sender) enter(r *route, k *Call) bool {
 	return true
 }
 
-// next takes what has gathered; nil ends the flight.
-func (s *Sender) next(r *route) []*Call {
+// next takes the calls that have gathered. If there are none, it returns nil and ends the flight.
+func (s *Sender) next(r *sendQueue) []*Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := min(len(r.waiting), maxBatch)
@@ -214,8 +215,8 @@ func (s *Sender) next(r *route) []*Call {
 	return batch
 }
 
-// fly runs a batch, and then what has gathered meanwhile.
-func (s *Sender) fly(r *route, batch []*Call) {
+// fly runs a batch, and then the calls that have gathered in the meantime.
+func (s *Sender) fly(r *sendQueue, batch []*Call) {
 	for batch != nil {
 		switch batch = s.unanswered(batch); len(batch) {
 		case 0:
@@ -224,7 +225,7 @@ func (s *Sender) fly(r *route, batch []*Call) {
 		default:
 			s.RunBatch(s.ctx, batch)
 		}
-		runtime.Gosched() // those that have their answers may have something new to send
+		runtime.Gosched() // callers that have their answers may send something new
 		batch = s.next(r)
 	}
 }
@@ -242,13 +243,13 @@ func (s *Sender) run(k *Call) *redis.Cmd {
 		cmd = k.command(ctx)
 		_ = s.rdb.Process(ctx, cmd) // the error is cmd's
 	}
-	if k.route != nil {
-		k.route.quick.Store(clock.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
+	if k.queue != nil {
+		k.queue.quick.Store(clock.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
 	}
 	return cmd
 }
 
-// Note notes how something that was sent to the servers has ended.
+// Note records the outcome of a command.
 func (s *Sender) Note(err error) {
 	if (err == nil || IsReply(err)) && !s.inSight.Load() {
 		s.inSight.Store(true)
@@ -257,18 +258,18 @@ func (s *Sender) Note(err error) {
 		s.batching.Store(false)
 	}
 	s.reload.after(err)
-	if s.watch != nil {
-		s.watch(err)
+	if s.observe != nil {
+		s.observe(err)
 	}
 }
 
-// Reload has the client of a Cluster ask soon which node has which slots.
+// Reload makes the client of a Cluster ask soon which node has which slots.
 func (s *Sender) Reload() { s.reload.ask(0) }
 
-// Late notes that an answer is late: its node may be away.
+// Late records that an answer is late: its node may be unreachable.
 func (s *Sender) Late() { s.reload.ask(reloadTime) }
 
-// spawn runs f in a goroutine that Stop waits for, and reports whether it does: not after Stop.
+// spawn runs f in a goroutine that Stop waits for. It reports false, and does not run f, after Stop.
 func (s *Sender) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,20 +282,19 @@ func (s *Sender) spawn(f func()) bool {
 // Cancel ends all calls.
 func (s *Sender) Cancel() { s.cancel() }
 
-// Stop ends all calls, refuses further ones with core.ErrClosed, and returns when the goroutines have
-// ended.
+// Stop ends all calls, refuses further ones with core.ErrClosed, and returns when the goroutines have ended.
 func (s *Sender) Stop() {
 	s.mu.Lock()
 	s.stopped = true
-	if s.looks {
-		s.look.Stop()
+	if s.checkSet {
+		s.checkTimer.Stop()
 	}
 	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()
 }
 
-// WaitIdle returns true when nothing is under way, and false if that takes longer than patience.
+// WaitIdle returns true when nothing is in flight, and false if that takes longer than patience.
 func (s *Sender) WaitIdle(patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -314,26 +314,26 @@ func (s *Sender) WaitIdle(patience time.Duration) bool {
 	}
 }
 
-// Pause lets calls to the one server gather until Resume. Tests use it to know what goes out together.
+// Pause lets calls to the only server gather until Resume. Tests use it to determine which calls go out together.
 func (s *Sender) Pause() {
 	s.mu.Lock()
 	s.paused = true
 	s.mu.Unlock()
 }
 
-// Gathered returns how many calls wait to be sent.
+// Gathered returns the number of calls that wait to be sent.
 func (s *Sender) Gathered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.common.waiting) + len(s.common.waits.waiting)
 }
 
-// Resume sends what has gathered since Pause, in this goroutine.
+// Resume sends the calls that have gathered since Pause, in this goroutine.
 func (s *Sender) Resume() {
 	s.mu.Lock()
 	s.paused = false
 	s.mu.Unlock()
-	for _, r := range []*route{s.common, s.common.waits} {
+	for _, r := range []*sendQueue{s.common, s.common.waits} {
 		s.mu.Lock()
 		r.flying++
 		s.flying++
@@ -343,7 +343,7 @@ func (s *Sender) Resume() {
 	}
 }
 
-// contextOf returns the context of k, which ends also when all calls are to end.
+// contextOf returns the context of k, which also ends when all calls are to end.
 func (s *Sender) contextOf(k *Call) (context.Context, context.CancelFunc) {
 	ctx := k.ctx
 	if k.Limit > 0 {
@@ -360,10 +360,10 @@ func (s *Sender) contextOf(k *Call) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// senderKey finds the sender that a context ends with.
+// senderKey is the context key of the Sender that the context ends with.
 type senderKey struct{}
 
-// ByNode divides calls so that no node of a Cluster holds up those to others. The node is nil if there are no others.
+// ByNode divides calls by the nodes of a Cluster, so that no node delays calls to others. The key is nil if there is no Cluster.
 func (s *Sender) ByNode(calls []*Call) map[*redis.Client][]*Call {
 	if s.cluster == nil {
 		return map[*redis.Client][]*Call{nil: calls}
@@ -376,7 +376,8 @@ func (s *Sender) ByNode(calls []*Call) map[*redis.Client][]*Call {
 	return groups
 }
 
-// NodeFor returns the node of a Cluster that has a Redis key; nil if there is no Cluster, or its client does not know.
+// NodeFor returns the node of a Cluster that has a Redis key. It returns nil if there is no Cluster, or its client cannot find
+// the node.
 func (s *Sender) NodeFor(ctx context.Context, key string) *redis.Client {
 	if s.cluster == nil {
 		return nil

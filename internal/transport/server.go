@@ -15,25 +15,26 @@ import (
 	"github.com/lockmw/go/internal/option"
 )
 
-// A Topology is what kind of servers a client talks to.
+// A Topology is the kind of servers that a client talks to.
 type Topology struct {
 	Cluster bool
 	Single  bool // one plain server, not found by Sentinel
 }
 
-// A Cluster is what a client of a Cluster does beyond commands. Types that wrap a *redis.ClusterClient have its methods.
+// A Cluster is the methods that a client of a Cluster has in addition to commands. Types that wrap a *redis.ClusterClient have
+// them.
 type Cluster interface {
 	ForEachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error
 	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
 }
 
-// ClusterOf returns the client of a Cluster that rdb is or wraps; nil if there is none in sight.
+// ClusterOf returns the client of a Cluster that rdb is or wraps, or nil if none is visible.
 func ClusterOf(rdb redis.UniversalClient) Cluster {
 	c, _ := unwrap(rdb).(Cluster)
 	return c
 }
 
-// unwrap returns the client behind wrappers that have a method for that.
+// unwrap returns the client inside wrappers that have an Unwrap method.
 func unwrap(rdb redis.UniversalClient) redis.UniversalClient {
 	for {
 		w, ok := rdb.(interface{ Unwrap() redis.UniversalClient })
@@ -48,8 +49,8 @@ func unwrap(rdb redis.UniversalClient) redis.UniversalClient {
 	}
 }
 
-// TopologyOf returns the topology behind rdb, or why no locks can be kept there. It sends nothing, unless rdb is of a type
-// that does not show what it wraps.
+// TopologyOf returns the topology behind rdb, or an error if locks cannot be kept there. It sends nothing, unless the type of rdb
+// does not show what it wraps.
 func TopologyOf(rdb redis.UniversalClient, prefix string) (Topology, error) {
 	switch {
 	case option.IsNil(rdb):
@@ -68,12 +69,12 @@ func TopologyOf(rdb redis.UniversalClient, prefix string) (Topology, error) {
 	return askTopology(rdb, prefix)
 }
 
-var errRing = fmt.Errorf("%w: a Ring moves keys to other servers when one is down, so that two could hold a lock; use a Cluster", core.ErrInvalidOption)
+var errRing = fmt.Errorf("%w: a Ring moves keys to other servers when one is down, so two callers could hold a lock; use a Cluster", core.ErrInvalidOption)
 
 // askTimeout is how long New waits for the servers behind a client of an unknown type.
 const askTimeout = 2 * time.Second
 
-// askTopology asks the servers what they are.
+// askTopology asks the servers for their topology.
 func askTopology(rdb redis.UniversalClient, prefix string) (Topology, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
@@ -87,7 +88,7 @@ func askTopology(rdb redis.UniversalClient, prefix string) (Topology, error) {
 			return Topology{}, nil
 		}
 		if err == nil {
-			err = errors.New("its keys are on several servers that are no Cluster")
+			err = errors.New("its keys are on several servers that are not a Cluster")
 		}
 	case err == nil:
 		err = errors.New("INFO does not say whether they are a Cluster")
@@ -96,13 +97,13 @@ func askTopology(rdb redis.UniversalClient, prefix string) (Topology, error) {
 		"use the client that it wraps, or give it the method Unwrap() redis.UniversalClient: %w", core.ErrInvalidOption, rdb, err)
 }
 
-// EvictionPolicy returns the server's maxmemory-policy; "" if the server does not say.
+// EvictionPolicy returns the server's maxmemory-policy, or "" if the server does not report it.
 func EvictionPolicy(ctx context.Context, rdb redis.UniversalClient) (string, error) {
 	info, err := ReadInfo(ctx, rdb, "memory")
 	return info["maxmemory_policy"], err
 }
 
-// ReadInfo returns what a server says of itself, by field; sections as of INFO. An error is most often that the user may not ask.
+// ReadInfo returns the fields of INFO for the given sections. The most common error is that the user may not run INFO.
 func ReadInfo(ctx context.Context, rdb redis.Cmdable, sections ...string) (map[string]string, error) {
 	text, err := rdb.Info(ctx, sections...).Result()
 	if err != nil {
@@ -117,7 +118,7 @@ func ReadInfo(ctx context.Context, rdb redis.Cmdable, sections ...string) (map[s
 	return fields, nil
 }
 
-// Software returns what a server says that it is, by its fields.
+// Software returns the server's name and version from the fields of INFO.
 func Software(info map[string]string) (name, version string) {
 	for _, other := range []string{"dragonfly", "garnet", "kvrocks", "valkey"} {
 		if v := info[other+"_version"]; v != "" {
@@ -127,8 +128,8 @@ func Software(info map[string]string) (name, version string) {
 	return "redis", info["redis_version"]
 }
 
-// IsOneServer reports whether scripts run on one and the same server, whatever their keys are. A proxy
-// may spread them over several by their first keys; keys of different locks must not be mixed then.
+// IsOneServer reports whether all scripts run on the same server, whatever their keys are. A proxy may spread them over several
+// servers by their first keys; then scripts must not mix keys of different locks.
 func IsOneServer(ctx context.Context, rdb redis.UniversalClient, prefix string) bool {
 	if _, ok := rdb.(*redis.Client); !ok {
 		return false
@@ -137,11 +138,11 @@ func IsOneServer(ctx context.Context, rdb redis.UniversalClient, prefix string) 
 	return one
 }
 
-// runsOnOne reports whether scripts with different keys run on the same server. An error says that it does not know: INFO
-// is not allowed, or not known to this server.
+// runsOnOne reports whether scripts with different keys run on the same server. It returns an error if that cannot be determined,
+// because INFO is not allowed or not supported.
 func runsOnOne(ctx context.Context, rdb redis.UniversalClient, prefix string) (bool, error) {
 	const who = "return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')"
-	answers := make([]*redis.Cmd, 32) // two servers are taken for one once in 2^31 times
+	answers := make([]*redis.Cmd, 32) // the chance that two servers look like one is 1 in 2^31
 	for i := range answers {
 		answers[i] = redis.NewCmd(ctx, "eval", who, 1, prefix+":probe:"+strconv.Itoa(i))
 		answers[i].SetFirstKeyPos(FirstKey)

@@ -9,23 +9,23 @@ import (
 	"github.com/lockmw/go/internal/clock"
 )
 
-// A Trickle sends calls that may wait, such as looks whether all is as it was. However many they are, they take about a fiftieth of the
-// time of a server: one pipeline is under way to a node, and the pause behind it is 49 times as long as its answer took. Safe for
-// concurrent use.
+// A Trickle sends calls that may wait, such as peeks. However many there are, they take about a fiftieth of a server's time: one
+// pipeline is in flight to a node, and the pause after it is 49 times as long as its answer took. Safe for concurrent use.
 type Trickle struct {
 	s *Sender
 
 	mu     sync.Mutex
-	queues map[*redis.Client]*trickleQueue // by node; nil: there is no Cluster
+	queues map[*redis.Client]*trickleQueue // by node; the key is nil without a Cluster
 }
 
 const (
-	// maxTrickled is how many calls are in a pipeline.
+	// maxTrickled is the largest number of calls in a pipeline.
 	maxTrickled = 32
-	// trickleShare is how many times as long as an answer the pause behind it is, and maxTricklePause is how long it is at most.
+	// trickleShare is the ratio of the pause after an answer to the time that the answer took, and maxTricklePause limits the
+	// pause.
 	trickleShare    = 49
 	maxTricklePause = time.Second
-	// trickleLate is when a pipeline without an answer holds up the next one no more. There are never more than maxTrickles of them.
+	// trickleLate is how long a pipeline without an answer delays the next one. There are never more than maxTrickles of them.
 	trickleLate = 5 * time.Second
 	maxTrickles = 4
 )
@@ -35,7 +35,7 @@ func NewTrickle(s *Sender) *Trickle {
 	return &Trickle{s: s, queues: make(map[*redis.Client]*trickleQueue)}
 }
 
-// Add has calls sent, in this order. It does not wait.
+// Add queues calls, in this order. It does not wait.
 func (t *Trickle) Add(all []Due) {
 	if len(all) == 0 {
 		return
@@ -54,17 +54,17 @@ func (t *Trickle) Add(all []Due) {
 	}
 }
 
-// A trickleQueue is what waits to be sent to a node. Its goroutine lasts while something waits or is under way.
+// A trickleQueue has the calls that wait to be sent to a node. Its goroutine lasts while a call waits or is in flight.
 type trickleQueue struct {
 	t    *Trickle
 	node *redis.Client
 
-	// The mutex of the Trickle guards these.
+	// The mutex of the Trickle guards the fields below.
 	waiting    []Due
 	unanswered int // pipelines
 }
 
-// run sends what waits, a pipeline after the other.
+// run sends the waiting calls, one pipeline after the other.
 func (q *trickleQueue) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -95,8 +95,8 @@ func (q *trickleQueue) run() {
 	}
 }
 
-// take returns the calls that are sent next; nil: the queue has ended. It returns none while nothing waits and an answer is missing,
-// or too many are: then it drops what waits.
+// take returns the calls to send next, or nil if the queue has ended. It returns an empty list while no call waits and an answer
+// is missing. If too many answers are missing, it drops the waiting calls and returns an empty list.
 func (q *trickleQueue) take() []*Call {
 	q.t.mu.Lock()
 	defer q.t.mu.Unlock()

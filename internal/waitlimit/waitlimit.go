@@ -1,6 +1,5 @@
-// Package waitlimit bounds the wait for a lock from outside of the Locker, for the middlewares: they
-// do not know which wait a Locker was made with, and a deadline in the context would also end the
-// hold.
+// Package waitlimit bounds the wait for a lock from outside the Locker, for the middlewares. They do not know the wait of a
+// Locker, and a deadline in the context would also end the hold.
 package waitlimit
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Limit ends the context of one call for a lock unless Stop comes first. The zero Limit never does.
+// A Limit ends the context of one call for a lock unless Stop comes first. The zero Limit never ends it.
 type Limit struct {
 	longest time.Duration
 	timer   *time.Timer
@@ -23,7 +22,7 @@ type Limit struct {
 	limited *limited
 }
 
-// A limited context says when the wait ends: who looks for deadlocks wants to know.
+// A limited is a context that also contains the end of the wait, for deadlock detection.
 type limited struct {
 	context.Context
 	end     time.Time
@@ -37,8 +36,8 @@ func (l *limited) Value(key any) any {
 	return l.Context.Value(key)
 }
 
-// Start returns the context for a call that may take longest. If that is 0 there is no limit, and the
-// context is ctx. The hold's context inherits from it: call Release when nothing uses that any more.
+// Start returns a context for a call that may wait for longest. If longest is 0, there is no limit and the context is ctx. The
+// context of the hold is derived from it, so call Release only when nothing uses the hold any more.
 func Start(ctx context.Context, longest time.Duration) (context.Context, Limit) {
 	if longest == 0 {
 		return ctx, Limit{}
@@ -51,9 +50,9 @@ func Start(ctx context.Context, longest time.Duration) (context.Context, Limit) 
 // An Unlocker is a *lockmw.Hold or lockmw.Holds.
 type Unlocker interface{ Unlock() error }
 
-// Stop lifts the limit when the call has returned hold and err, and returns the error of the call: err
-// unless the limit was reached. Then the context has ended or is just ending, and so does a hold that was
-// granted in this instant: Stop releases it and returns lockmw.ErrBusy, which says why.
+// Stop ends the limit when the call has returned hold and err, and returns the error of the call: err unless the limit was
+// reached. If it was reached, the context has ended or is just ending, and so is a hold that was granted at that moment. Stop
+// then releases the hold and returns lockmw.ErrBusy with why as its reason.
 func (l Limit) Stop(hold Unlocker, err error, why string) error {
 	if l.limited != nil {
 		l.limited.stopped.Store(true)
@@ -70,8 +69,7 @@ func (l Limit) Stop(hold Unlocker, err error, why string) error {
 	return &lockmw.Error{Op: "lock", Waited: l.longest, Err: errors.Join(busy, err)}
 }
 
-// Discard releases a hold that nobody has used. The error is to be part of another one and does not
-// name the key: that is for the other one to do, or not.
+// Discard releases a hold that was never used. Its error does not name the key, because it becomes a part of another error.
 func Discard(hold Unlocker) error { return observe.Reason(hold.Unlock()) }
 
 // Release ends the context.

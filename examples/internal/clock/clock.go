@@ -1,4 +1,4 @@
-// Package clock waits.
+// Package clock has a sleep that ends with a context.
 package clock
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sleep returns after d, or with the cause of ctx's end.
+// Sleep returns nil after d, or the cause of ctx when that ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,4 +1,4 @@
-// Package flags reads the flags of the examples, and checks what they say.
+// Package flags parses the flags of the examples and checks their values.
 package flags
 
 import (
@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Parse has f read args, which has to be all there is. With -h it writes what usage writes, and the flags, to stderr and
-// returns flag.ErrHelp. Of a mistake nothing is written.
+// Parse parses args, which must contain only flags. With -h it writes the usage and the flags to stderr and returns
+// flag.ErrHelp. Errors print no usage.
 func Parse(f *flag.FlagSet, args []string, stderr io.Writer, usage func(io.Writer)) error {
-	f.SetOutput(io.Discard) // the flag package would print the usage after every mistake
+	f.SetOutput(io.Discard) // package flag would print the usage after every error
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			usage(stderr)
@@ -29,7 +29,7 @@ func Parse(f *flag.FlagSet, args []string, stderr io.Writer, usage func(io.Write
 	return nil
 }
 
-// CheckCount returns an error if the flag of that name counts less than 1, or more than most.
+// CheckCount returns an error unless n, the value of a flag, is from 1 to most.
 func CheckCount(name string, n, most int) error {
 	if n < 1 || n > most {
 		return fmt.Errorf("-%s is %d, must be from 1 to %d", name, n, most)
@@ -37,7 +37,7 @@ func CheckCount(name string, n, most int) error {
 	return nil
 }
 
-// IsAddress reports whether s is host:port. What is not dialled but listened at may leave out the host, and have port 0.
+// IsAddress reports whether s is host:port. A listen address (not dialled) may omit the host and have port 0.
 func IsAddress(s string, dialled bool) bool {
 	host, port, err := net.SplitHostPort(s)
 	n, portErr := strconv.ParseUint(port, 10, 16)

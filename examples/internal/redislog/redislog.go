@@ -1,7 +1,7 @@
-// Package redislog passes the lines of go-redis to log/slog, at a bounded rate: while Redis is down, go-redis writes one to
-// stderr for each connection that it fails to make. Copy it.
+// Package redislog passes the log lines of go-redis to log/slog at a limited rate. While Redis is down, go-redis logs a line
+// for each failed connection. Copy this package into your service.
 //
-//	redis.SetLogger(&redislog.Logger{}) // once, before the first client is made: it is for all clients of the process
+//	redis.SetLogger(&redislog.Logger{}) // once, before the first client: it applies to all clients of the process
 package redislog
 
 import (
@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Every is how long after a line the next one may be written.
+// Every is the minimum interval between two lines.
 const Every = 10 * time.Second
 
-// A Logger writes the lines with level WARN, and how many it has not written since the last one. The zero Logger uses
-// slog.Default. It is safe for concurrent use.
+// A Logger writes lines with level WARN, each with the number of lines that it has suppressed since the previous one. The
+// zero Logger uses slog.Default. It is safe for concurrent use.
 type Logger struct {
 	Log *slog.Logger // nil: slog.Default
 
 	mu     sync.Mutex
-	next   time.Time // before that no line is written
+	next   time.Time // earliest time of the next line
 	missed int
 }
 
-// Printf implements go-redis' interface of a logger.
+// Printf implements the logger interface of go-redis.
 func (l *Logger) Printf(ctx context.Context, format string, args ...any) {
 	missed, ok := l.allow(time.Now())
 	if !ok {

@@ -18,8 +18,8 @@ import (
 	"github.com/lockmw/go/examples/internal/redislog"
 )
 
-func TestGoRedisWritesALineInAWhile(t *testing.T) {
-	var out bytes.Buffer // which only one line reaches: the Logger has a lock of its own
+func TestFiftyFailedConnectionsLogOneLine(t *testing.T) {
+	var out bytes.Buffer // receives one line only, so it needs no lock
 	redis.SetLogger(&redislog.Logger{Log: slog.New(slog.NewTextHandler(&out, nil))})
 	defer redis.SetLogger(&logging.VoidLogger{})
 	rdb := redis.NewClient(&redis.Options{
@@ -44,7 +44,7 @@ func TestGoRedisWritesALineInAWhile(t *testing.T) {
 	}
 }
 
-func TestTheNextLineSaysHowManyWereMissed(t *testing.T) {
+func TestTheNextLineCountsSuppressedLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		l := &redislog.Logger{Log: slog.New(slog.NewTextHandler(&out, nil))}

@@ -1,4 +1,4 @@
-// Package redisserver is the Redis that locks and tasks share.
+// Package redisserver connects the examples to Redis, or starts an embedded server.
 package redisserver
 
 import (
@@ -15,22 +15,22 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// A Server is a Redis, embedded or not: one server, a Cluster, or the master that Sentinels name.
+// A Server is a Redis: an embedded server, a single server, a Cluster, or the master of Sentinels.
 type Server struct {
 	Client redis.UniversalClient
 
 	options  redis.UniversalOptions
-	embedded *miniredis.Miniredis // nil if there were addresses
+	embedded *miniredis.Miniredis // nil for a real server
 }
 
-// Open connects to the Redis at addrs: a server, nodes of a Cluster, or the Sentinels of a master with that name. If
-// there are none, it starts a server within the process.
+// Open connects to the Redis at addrs: a server, nodes of a Cluster, or, with master, its Sentinels. Without addresses it
+// starts a server in this process.
 func Open(ctx context.Context, addrs []string, master string) (*Server, error) {
 	quietRedis()
 	s := &Server{options: redis.UniversalOptions{Addrs: addrs, MasterName: master, DialTimeout: time.Second}}
 	if len(addrs) == 0 {
 		s.embedded = miniredis.NewMiniRedis()
-		s.embedded.ClockTTL(true) // its leases would never run out otherwise
+		s.embedded.ClockTTL(true) // otherwise its keys would never expire
 		if err := s.embedded.Start(); err != nil {
 			return nil, fmt.Errorf("embedded redis: %w", err)
 		}
@@ -51,7 +51,7 @@ func (s *Server) connect(ctx context.Context) error {
 		return err
 	}
 	if len(s.options.Addrs) == 1 && s.options.MasterName == "" && s.embedded == nil {
-		// One node is enough to find a Cluster.
+		// A single node may belong to a Cluster.
 		info, err := s.Client.Info(ctx, "cluster").Result()
 		if err == nil && strings.Contains(info, "cluster_enabled:1") {
 			_ = s.Client.Close()
@@ -59,21 +59,21 @@ func (s *Server) connect(ctx context.Context) error {
 			s.Client = newClient(&s.options)
 		}
 	}
-	return s.Client.Exists(ctx, "orders").Err() // a Cluster that is down answers pings
+	return s.Client.Exists(ctx, "orders").Err() // a Cluster that is down still answers pings
 }
 
-// kind says what is expected at the addresses.
+// kind names the kind of server that is expected at the addresses.
 func (s *Server) kind() string {
 	switch {
 	case s.options.MasterName != "":
-		return fmt.Sprintf("Sentinel that has the master %q", s.options.MasterName)
+		return fmt.Sprintf("Sentinel with master %q", s.options.MasterName)
 	case len(s.options.Addrs) > 1:
 		return "redis cluster"
 	}
 	return "redis"
 }
 
-// Close ends the connections, and the embedded server.
+// Close closes the connections and the embedded server.
 func (s *Server) Close() error {
 	err := s.Client.Close()
 	if s.embedded != nil {
@@ -82,7 +82,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// NewClient returns a further client of the same Redis, with connections of its own. The caller closes it.
+// NewClient returns another client of the same Redis, with its own connections. The caller closes it.
 func (s *Server) NewClient() redis.UniversalClient {
 	options := s.options
 	return newClient(&options)
@@ -91,10 +91,10 @@ func (s *Server) NewClient() redis.UniversalClient {
 // Embedded reports whether the server runs within the process.
 func (s *Server) Embedded() bool { return s.embedded != nil }
 
-// Asynq returns the way to the same Redis for asynq, which uses connections of its own.
+// Asynq returns the connection options of the same Redis for asynq, which uses its own connections.
 func (s *Server) Asynq() asynq.RedisConnOpt { return connections(s.options) }
 
-// connections has asynq connect as locks do.
+// connections makes asynq connect with the same options as the locks.
 type connections redis.UniversalOptions
 
 func (c connections) MakeRedisClient() any {
@@ -102,8 +102,8 @@ func (c connections) MakeRedisClient() any {
 	return newClient(&options)
 }
 
-// newClient returns a client that finds the new master of a Cluster's slot soon after a fail-over. lockmw sees to that
-// for the client of the locks, but asynq does not for its own, and go-redis looks for masters once a minute.
+// newClient returns a client that finds the new master of a Cluster's slot within a second after a fail-over. lockmw does
+// this for its own client; asynq does not, and go-redis reloads the masters only once a minute.
 func newClient(options *redis.UniversalOptions) redis.UniversalClient {
 	if options.IsClusterMode || options.MasterName == "" && len(options.Addrs) > 1 {
 		cluster := options.Cluster()
@@ -113,8 +113,8 @@ func newClient(options *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewUniversalClient(options)
 }
 
-// Clean removes what a sale left behind: its locks' counter, its queue and the queue's statistics.
-// Every sale has a name of its own, so that a Redis with other uses stays as it was.
+// Clean removes the keys of a sale: its locks' counter, its queue and the queue's statistics.
+// Every sale has its own name, so other keys in the Redis stay untouched.
 func (s *Server) Clean(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -129,7 +129,7 @@ func (s *Server) Clean(name string) error {
 	if err != nil {
 		return err
 	}
-	// Its tasks are gone: after a fail-over some may have been there that asynq takes for active and would keep.
+	// Force is needed: after a fail-over asynq may count lost tasks as active and would keep the queue.
 	inspector := asynq.NewInspectorFromRedisClient(s.Client)
 	if err := inspector.DeleteQueue(name, true); err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
 		return err
@@ -137,7 +137,7 @@ func (s *Server) Clean(name string) error {
 	return nil
 }
 
-// unlink removes a sale's keys from one server.
+// unlink removes the keys of a sale from one server.
 func unlink(ctx context.Context, rdb *redis.Client, name string) error {
 	for _, pattern := range []string{name + ":*", "asynq:{" + name + "}:*"} {
 		keys := rdb.Scan(ctx, 0, pattern, 1000).Iterator()
@@ -153,5 +153,5 @@ func unlink(ctx context.Context, rdb *redis.Client, name string) error {
 	return nil
 }
 
-// quietRedis drops the redis client's remarks on single connections: what matters comes back as errors.
+// quietRedis discards the log of go-redis. Commands return the errors that matter.
 var quietRedis = sync.OnceFunc(func() { redis.SetLogger(&logging.VoidLogger{}) })

@@ -1,4 +1,4 @@
-// Package statusline keeps a line about what runs up to date.
+// Package statusline shows the progress of a program.
 package statusline
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Show keeps one line up to date until the returned function is called. What is not a
-// terminal gets a line every two seconds.
+// Show updates one line of a terminal until the returned function is called. Without a
+// terminal it writes a new line every two seconds.
 func Show(w io.Writer, line func() string) (stop func()) {
 	every, before, after := 2*time.Second, "", "\n"
 	if isTerminal(w) {

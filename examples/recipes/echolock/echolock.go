@@ -1,5 +1,5 @@
-// Package echolock mounts middleware of net/http, such as the locks of httpmw, on routes of echo. Copy it; what it
-// cannot do is in docs/recipes.md.
+// Package echolock mounts net/http middleware, such as the locks of httpmw, on routes of echo. Copy it; docs/recipes.md
+// lists its limits.
 package echolock
 
 import (
@@ -8,9 +8,9 @@ import (
 	"github.com/labstack/echo/v5"
 )
 
-// Wrap returns middleware of echo. It differs from echo.WrapMiddleware in that it gives the request and the response
-// back: with a request whose context ended with the lock and a response that has not begun, echo's error handler
-// would fail, or answer a second time.
+// Wrap converts net/http middleware to echo middleware. Unlike echo.WrapMiddleware it restores the request and the
+// response afterwards. Otherwise echo's error handler would get a request whose context ended with the lock and a response
+// that seems unsent, and would fail or answer a second time.
 func Wrap(middleware func(http.Handler) http.Handler) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) (err error) {

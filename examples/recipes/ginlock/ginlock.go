@@ -1,5 +1,5 @@
-// Package ginlock mounts middleware of net/http, such as the locks of httpmw, on routes of gin. Copy it; what it
-// cannot do is in docs/recipes.md.
+// Package ginlock mounts net/http middleware, such as the locks of httpmw, on routes of gin. Copy it; docs/recipes.md
+// lists its limits.
 package ginlock
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Wrap returns a handler of gin that runs the handlers after it inside of middleware. c.Request and c.Writer are the
-// middleware's meanwhile, and what they were before when it is done. The request knows the parameters of the route
-// (httpmw.PathValue) and its pattern.
+// Wrap converts net/http middleware to a gin handler, which runs the following handlers inside the middleware. During that
+// time c.Request and c.Writer are those of the middleware; afterwards they are restored. The request has the parameters of
+// the route (httpmw.PathValue) and its pattern.
 func Wrap(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		request, writer := c.Request, c.Writer
@@ -23,7 +23,7 @@ func Wrap(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
 		}
 		handled := false
 		defer func() {
-			c.Request, c.Writer = request, writer // a panic goes on: recovery answers from outside
+			c.Request, c.Writer = request, writer // after a panic the outer recovery answers
 			if !handled {
 				c.Abort()
 			}
@@ -36,7 +36,7 @@ func Wrap(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
 	}
 }
 
-// A responseWriter is gin's, but writes through the middleware's, which is over gin's.
+// A responseWriter is gin's writer, but writes through the middleware's writer, which wraps gin's.
 type responseWriter struct {
 	gin.ResponseWriter
 	inner http.ResponseWriter

@@ -9,10 +9,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An Elector is one for gocron.WithDistributedElector: of all that call Elect with the same key, one leads.
+// An Elector implements leader election for gocron.WithDistributedElector. Of all Electors with the same key, one leads.
 type Elector struct {
 	mu     sync.Mutex
-	leader context.Context // of the latest term, with which it ends; nil: there was none
+	leader context.Context // of the latest term; nil before the first term
 	end    context.CancelFunc
 	done   chan struct{}
 	err    error // of Lead
@@ -20,7 +20,7 @@ type Elector struct {
 
 var _ gocron.Elector = (*Elector)(nil)
 
-// Elect stands for election until ctx ends, Close is called, or l is shut down. The options are those of lockmw.Lead.
+// Elect takes part in the election until ctx ends, Close is called, or l is shut down. The options are those of lockmw.Lead.
 func Elect(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) *Elector {
 	ctx, end := context.WithCancel(ctx)
 	e := &Elector{end: end, done: make(chan struct{})}
@@ -34,7 +34,7 @@ func Elect(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Opti
 	return e
 }
 
-// term is the time in which this one leads.
+// term runs while this Elector leads.
 func (e *Elector) term(ctx context.Context) error {
 	e.mu.Lock()
 	e.leader = ctx
@@ -43,8 +43,8 @@ func (e *Elector) term(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// IsLeader implements gocron.Elector. It returns nil while this one leads, by its own clock; else how its latest term
-// ended, such as lockmw.ErrLost, lockmw.ErrNotHeld if there was none, or what has ended the election.
+// IsLeader implements gocron.Elector. It returns nil while this Elector leads, by its own clock. Otherwise it returns how
+// its latest term ended, such as lockmw.ErrLost; lockmw.ErrNotHeld if it has never led; or the error that ended the election.
 func (e *Elector) IsLeader(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,7 +57,7 @@ func (e *Elector) IsLeader(context.Context) error {
 	return context.Cause(e.leader)
 }
 
-// Close resigns: another one leads at once. Shut the scheduler down before, so that none of its jobs runs on.
+// Close resigns, and another Elector leads immediately. Shut the scheduler down before, so that its jobs have ended.
 func (e *Elector) Close() {
 	e.end()
 	<-e.done

@@ -1,5 +1,4 @@
-// Package gocronlock lets schedulers of gocron on several machines share jobs. Copy it; what it does not promise is in
-// docs/scheduled.md.
+// Package gocronlock lets schedulers of gocron on several machines share jobs. Copy it; docs/scheduled.md lists its limits.
 package gocronlock
 
 import (
@@ -11,10 +10,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// New returns a Locker for gocron.WithDistributedLocker: while a job runs, no other scheduler begins the job of that
-// name. It never waits, because the job would then run again, once for each scheduler. Options may be
-// lockmw.WithMinHold, against clocks that differ, and lockmw.WithMaxHold. l has to exclude all others: with a lock for
-// reading or a semaphore several schedulers run the job.
+// New returns a Locker for gocron.WithDistributedLocker: while a job runs, no other scheduler starts a job with the same
+// name. It never waits, because then each scheduler would run the job in turn. Useful options are lockmw.WithMinHold,
+// against different clocks, and lockmw.WithMaxHold. l must be exclusive: with a read lock or a semaphore, several schedulers
+// would run the job.
 func New(l lockmw.Locker, opts ...lockmw.Option) gocron.Locker {
 	return locker{l, append(slices.Clip(opts), lockmw.WithWait(0))}
 }
@@ -24,8 +23,8 @@ type locker struct {
 	options []lockmw.Option
 }
 
-// Lock implements gocron.Locker. The key of the lock is job: and the job's name. Runs of the job do not share a hold of the
-// context that gocron.WithContext has given them.
+// Lock implements gocron.Locker. The key of the lock is "job:" plus the job's name. It ignores holds in the context of
+// gocron.WithContext, so that runs of the job do not share one.
 func (l locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	_, hold, err := l.locks.Lock(lockmw.WithoutHolds(ctx), lockmw.Key("job", job), l.options...)
 	if err != nil {

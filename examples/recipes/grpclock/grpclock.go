@@ -1,4 +1,4 @@
-// Package grpclock puts a lock around calls of a gRPC service. Copy it; docs/recipes.md says what to know.
+// Package grpclock locks calls of a gRPC service. Copy it; docs/recipes.md describes it.
 package grpclock
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Keys says which lock the calls of a method need, by its full name: use the constants that protoc generates. A
-// method that is not there runs without a lock.
+// Keys maps the full name of a method to the key function of its calls. Use the constants that protoc generates as names.
+// A method without an entry runs without a lock.
 type Keys map[string]lockmw.KeyFunc[any]
 
-// For makes a key function of a method out of one for its request message.
+// For converts a key function of a request message for Keys.
 func For[Req any](key lockmw.KeyFunc[Req]) lockmw.KeyFunc[any] {
 	return func(ctx context.Context, in any) (string, error) {
 		req, ok := in.(Req)
@@ -30,9 +30,8 @@ func For[Req any](key lockmw.KeyFunc[Req]) lockmw.KeyFunc[any] {
 	}
 }
 
-// Unary returns an interceptor. A call tries once for its lock unless lockmw.WithWait says otherwise, and has it for 5
-// minutes at most unless lockmw.WithMaxHold does. The handler's context ends when the lock is lost. Unary panics if an
-// option is invalid.
+// Unary returns an interceptor. By default a call does not wait for its lock (lockmw.WithWait) and holds it for at most 5
+// minutes (lockmw.WithMaxHold). The handler's context ends when the lock is lost. Unary panics if an option is invalid.
 func Unary(l lockmw.Locker, keys Keys, opts ...lockmw.Option) grpc.UnaryServerInterceptor {
 	defaults := lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(5*time.Minute))
 	policy := lockmw.JoinOptions(append([]lockmw.Option{defaults}, opts...)...)
@@ -63,16 +62,16 @@ func Unary(l lockmw.Locker, keys Keys, opts ...lockmw.Option) grpc.UnaryServerIn
 		case handled && (errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrClosed)):
 			return nil, errLost
 		case handled:
-			return resp, err // the handler's own
+			return resp, err // the handler's own error
 		}
 		return nil, toStatus(err)
 	}
 }
 
-// errLost is no code that clients repeat: the work may be done in part.
+// errLost has a code that clients do not retry, because the work may be partly done.
 var errLost = status.Error(codes.Internal, "the call lost its lock")
 
-// toStatus returns what a client may know of why its call was not handled: neither the key nor Redis' words.
+// toStatus returns the status for a call that was not handled. It reveals neither the key nor errors of Redis.
 func toStatus(err error) error {
 	e, _ := errors.AsType[*lockmw.Error](err)
 	switch {
@@ -80,7 +79,7 @@ func toStatus(err error) error {
 		return errLost
 	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrClosed):
 		return retry(codes.Unavailable, "the call cannot be coordinated with others at the moment", e)
-	case errors.Is(err, context.Canceled): // while it waited
+	case errors.Is(err, context.Canceled): // during the wait
 		return status.Error(codes.Canceled, "the call was cancelled")
 	case errors.Is(err, context.DeadlineExceeded):
 		return status.Error(codes.DeadlineExceeded, "the call did not get its lock in time")
@@ -97,7 +96,7 @@ func toStatus(err error) error {
 	return status.Error(codes.Internal, "the call has no lock")
 }
 
-// retry adds in which time another try may be worthwhile: what the lock knows, or a second.
+// retry adds the time after which a retry makes sense: RetryAfter of the error, or a second.
 func retry(code codes.Code, text string, e *lockmw.Error) error {
 	s, delay := status.New(code, text), time.Second
 	if e != nil && e.RetryAfter > 0 {

@@ -1,5 +1,5 @@
-// Tasks measures what becomes of asynq tasks that want one lock, and of those beside them, on a redis-server that it
-// starts itself. README.md of the folder above says what each workload measures.
+// Tasks measures asynq tasks that need the same lock, and other tasks next to them, on a redis-server that it starts. README.md
+// of the parent folder describes the workloads.
 //
 //	go run ./tasks [-rounds n] [-work list] [-lock how] [-quick] [-strict]
 package main
@@ -24,13 +24,13 @@ import (
 )
 
 func main() {
-	redis.SetLogger(&logging.VoidLogger{}) // what fails is returned, too
+	redis.SetLogger(&logging.VoidLogger{}) // commands return the same errors
 	crew.Main(work)
-	rounds := flag.Int("rounds", 3, "how often to measure each")
+	rounds := flag.Int("rounds", 3, "number of rounds")
 	list := flag.String("work", "", "`list` of workloads, separated by commas (default all): "+strings.Join(names(), ", "))
-	lock := flag.String("lock", "default", "how tasks lock: default, as in the README of lockmw; wait, in their workers for 5 s; setnx, with SET NX and a script that deletes, for keys that nobody else wants")
-	quick := flag.Bool("quick", false, "measure with two processes only, and without the largest size of a workload that has several")
-	strict := flag.Bool("strict", false, "a missed goal fails the run")
+	lock := flag.String("lock", "default", "how tasks lock: default, as in the README of lockmw; wait, up to 5 s in their workers; setnx, with SET NX and a deleting script, for keys without contention")
+	quick := flag.Bool("quick", false, "measure with two processes only, and skip the largest size of workloads that have several")
+	strict := flag.Bool("strict", false, "fail if a goal is missed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	missed, err := run(ctx, os.Stdout, *rounds, *list, *lock, *quick)

@@ -1,11 +1,11 @@
--- Takes locks that are free and have no queue, all or none, each as acquire.lua does. Harmless when repeated: the answer
--- says again what the ids have, and an id that is over refuses all.
+-- Takes several free locks without queues, all or none. Each is taken as acquire.lua takes it. A repeated execution does no
+-- harm: it reports what the ids already hold. One id that has ended refuses all.
 --   KEYS for n locks: n holders, n queues, n done marks of the ids      last: fencing counter
---   ARGV 1 lease (ms)  2 inbox  3 owner  4 mode  5 trace, '': none      then n ids
+--   ARGV 1 lease (ms)  2 inbox  3 owner  4 mode  5 trace, '' for none      then n ids
 --   returns token  all are held, and no ticket waits
---           {token, tickets waiting for each}  all are held since an earlier run
+--           {token, tickets waiting for each}  an earlier execution took all of them
 --           -1  nothing was written
---           UNTRUSTED, an error, before the first write: see quarantine.lua
+--           error UNTRUSTED, before the first write: see quarantine.lua
 -- Rules 2, 4, 19, 22 and 23 of docs/protocol.md.
 --@quarantine
 local fence, n, lease = KEYS[#KEYS], (#KEYS - 1) / 3, ARGV[1]
@@ -29,7 +29,7 @@ if call('EXISTS', unpack(KEYS, 1, 3 * n)) == 0 then
   return token
 end
 
--- An earlier run may have taken them. An id that is over holds nothing.
+-- An earlier execution may have taken them. An id that has ended holds nothing.
 local answer = {}
 for i = 1, n do
   local held = redis.pcall('HMGET', KEYS[i], 'id', 'token')
@@ -37,7 +37,7 @@ for i = 1, n do
   answer[1] = held[2]
   answer[1 + i] = call('ZCARD', KEYS[n + i])
 end
-for i = 1, n do -- replicas are to have something to acknowledge (rule 21)
+for i = 1, n do -- so that replicas have a write to acknowledge (rule 21)
   call('PEXPIRE', KEYS[i], math.max(call('PTTL', KEYS[i]), tonumber(lease)))
 end
 return answer

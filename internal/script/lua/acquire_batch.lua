@@ -1,8 +1,9 @@
--- Takes locks that are free and have no queue, each as acquire.lua does. If anything is in the way of one, it
--- is left to acquire.lua. Harmless when repeated.
+-- Takes free locks without queues, each as acquire.lua takes it. A lock that is held, is waited for, or whose id has ended is
+-- left to acquire.lua. A repeated execution does no harm.
 --   KEYS 1 fencing counter  then for each lock: holder, queue, done mark of the id
 --   ARGV 1 inbox  then for each lock: id, lease (ms), owner
---   returns for each lock its token, or -1: left to acquire.lua; or UNTRUSTED, an error: see quarantine.lua
+--   returns for each lock: its token, or -1 if it is left to acquire.lua
+--           error UNTRUSTED: see quarantine.lua
 -- Rule 4 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[1]

@@ -1,7 +1,7 @@
--- Makes a write hold a read hold with the same id, and admits all tickets that wait to read. No writer comes
--- in between. Harmless when repeated.
+-- Turns a write hold into a read hold with the same id, and admits all tickets that wait to read, with no writer in between. A
+-- repeated execution does no harm.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers  6 see alive.lua      ARGV 1 id
---   returns 1  done      2  done, and a poll is to be run at once      0  not held by this id
+--   returns 1  done      2  done, and a poll must follow immediately      0  the id does not hold the lock
 -- Rule 12 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[4]
@@ -9,18 +9,18 @@ local fence = KEYS[4]
 local h = read_hold()
 if h and h.err then return h end
 if h and h.mode == 'read' and extend_reader(ARGV[1], 1) then
-  drop_other_fields() -- an earlier run may have ended before it did
+  drop_other_fields() -- an earlier execution may have been cut off before it did this
   return 1
 end
 if not h or h.id ~= ARGV[1] then
   --+not_held
   return 0
 end
--- The hash is changed in place: in a slot that moves, a Cluster ends a script that asks for a key which it has deleted.
+-- The hash is changed in place: while a slot moves, a Cluster ends a script that asks for a key that it has deleted.
 local lease = call('PTTL', KEYS[1])
-if lease < 0 then lease = ACCEPT end -- somebody took the TTL off: until the next renewal
+if lease < 0 then lease = ACCEPT end -- the TTL was removed by hand: bridge the time until the next renewal
 lease = math.max(lease, 1)
-if call('PEXPIRE', KEYS[1], lease) == 0 then return 0 end -- a full memory refuses neither this write nor those after it
+if call('PEXPIRE', KEYS[1], lease) == 0 then return 0 end -- a full memory does not refuse this write or later ones
 add_reader(h.id, h.token + h.tokens - 1, lease, h.inbox, h.owner, h.trace, true)
 drop_other_fields()
 local queued = redis.pcall('ZCARD', KEYS[2])

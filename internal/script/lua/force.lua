@@ -1,7 +1,7 @@
--- Takes the lock or a permit away from the holder that an operator has seen, and grants it to those who wait.
+-- Takes a lock or a permit away from the holder that an operator has chosen, and grants it to the next ticket.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 and 6 see acquire.lua
---   ARGV 1 token  2 owner, without what about.go adds to it
---   returns 1  taken away      2  taken away, and a poll is to be run at once
+--   ARGV 1 token  2 owner, without the suffixes of about.go
+--   returns 1  taken away      2  taken away, and a poll must follow immediately
 --           0  not held, or by another hold
 -- Rules 5 and 26 of docs/protocol.md.
 --@quarantine
@@ -20,4 +20,4 @@ for _, hold in ipairs(found) do -- readers of one process may have the same owne
   _, after = end_hold(hold[1])
   publish(hold[2], 'lost ' .. hold[1])
 end
-return settle(after) and 2 or 1
+return grant_next(after) and 2 or 1

@@ -1,7 +1,7 @@
--- Notes since when a server is known by a replication id, and the longest quarantine that a client wants. Harmless when
--- repeated.
+-- Notes since when a server has been known by a replication id, and the longest quarantine of its clients. A repeated execution
+-- does no harm.
 --   KEYS 1 note      ARGV 1 replication id  2 the client's quarantine (ms)
---   returns {for how long it has been known (ms), longest quarantine (ms)}, or {-1}: it is not known by that id
+--   returns {how long the id has been known (ms), longest quarantine (ms)}, or {-1} if the server has another id
 -- Rule 22 of docs/protocol.md.
 local call = redis.call
 local MONTH = 30 * 24 * 60 * 60 * 1000 -- ms
@@ -10,5 +10,5 @@ local time = call('TIME')
 local now = math.floor(time[1] * 1000 + time[2] / 1000)
 local since, longest = string.match(call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
 since, longest = tonumber(since or now), math.max(tonumber(longest or 0), tonumber(ARGV[2]))
-call('SET', KEYS[1], string.format('%.0f %.0f', since, longest), 'PX', MONTH) -- without it, the next client waits once more
+call('SET', KEYS[1], string.format('%.0f %.0f', since, longest), 'PX', MONTH) -- if the note is lost, the next client waits once more
 return {now - since, longest}

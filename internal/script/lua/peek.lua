@@ -1,14 +1,14 @@
--- Reads whether anything is new for tickets, which may belong to many locks and semaphores. It writes nothing and decides nothing:
--- poll.lua runs if something is new.
---   KEYS 1 fencing counter; then for each ticket 1 holder  2 the queue that it stands in
+-- Reads whether anything has changed for tickets of any locks and semaphores. It writes nothing and decides nothing: a poll
+-- follows if something has changed.
+--   KEYS 1 fencing counter; then for each ticket: holder, the queue of the ticket
 --   ARGV the id of each ticket
 --   returns {fencing counter, for each ticket: position in the queue, time left (ms), token of the holder, state}
 --     position: 0 if the ticket is not in the queue
---     time left: how long the lock stays taken if nobody does anything, 0 if it is free, -1 if there is no end; of readers and permits
---       until the first of them ends
---     token: 0 if there is none; permits have none in common
+--     time left: how long the lock stays taken without another command. 0 if it is free, -1 if it never expires. For readers and
+--       permits: until the first of them ends
+--     token: 0 if there is none; permits share none
 --     state: 1 the hold has ended, and its minimum hold keeps the key taken  2 readers hold the lock  3 the ticket was granted the
---       lock, and nobody else has it: its position is 0  0 anything else
+--       lock and holds it alone: its position is 0  0 anything else
 -- Rules 6 and 7 of docs/protocol.md.
 local fence = KEYS[1]
 --@limits

@@ -1,10 +1,10 @@
--- Raises the fencing counter to a token that a process has seen, because the server may have lost it. Harmless when
--- repeated.
+-- Raises the fencing counter to a token that a process has seen, because the server may have lost it. A repeated execution does
+-- no harm.
 --   KEYS 1 holder: a proxy finds the server by it  2 fencing counter
 --   ARGV 1 token  2 how far it may be ahead of the server's clock (us)
---        may follow: 3 the counter is written even if the clock is ahead of the token: the clock may be set back
---        may follow: 4 the id of a hold  5 its token, which the lock is to show: nodes may have given different ones
---   returns 1  the next token is greater      the time (us), as text  nothing is done, because it is too far ahead
+--        optional: 3 if present, the counter is written even if the clock is ahead of the token, because the clock may be set back
+--        optional: 4 id of a hold  5 the token that this hold must show, because nodes may have given different ones
+--   returns 1  the next token is greater      the time (us), as text  nothing was done: the token is too far ahead
 -- Rules 18 and 24 of docs/protocol.md.
 local fence = KEYS[2]
 --@limits

@@ -1,13 +1,13 @@
--- Ends one hold and grants the lock or the permit to the next live ticket. Those to whom the hold was passed leave the queue before
--- that. Harmless when repeated.
+-- Ends one hold and grants the lock or permit to the next live ticket. The ids to which the hold was passed leave the queue
+-- before the grant. A repeated execution does no harm.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 and 6 see acquire.lua
---        7 done mark of the id  8 kept place: both only if the arguments ask for them
+--        7 done mark of the id  8 kept place: both only if the arguments need them
 --   ARGV 1 id
---        may follow: 2 for how long the key stays taken (ms), 0: not at all
---        3 for how long the id is marked as over (ms), because copies of its acquire may still arrive, 0: not
---          at all      4 for how long its kept place is marked as over (ms), 0: not at all
---        may follow: 5 and on  ids of the run of the hold, which were served
---   returns 1  released      2  released, and a poll is to be run at once      0  not held by this id
+--        optional: 2 how long the key stays taken (ms), 0 for not at all
+--        3 TTL of the id's done mark (ms), needed if copies of its acquire may still arrive; 0 for no mark
+--        4 TTL of the mark that ends its kept place (ms), 0 for no mark
+--        optional: 5 and later  ids of its grant batch that were served
+--   returns 1  released      2  released, and a poll must follow immediately      0  the id does not hold the lock
 -- Rules 2, 5, 6, 25 and 26 of docs/protocol.md.
 --@quarantine
 local call, fence = redis.call, KEYS[4]
@@ -23,4 +23,4 @@ end
 do
   --+mark_over
 end
-return freed and settle(freed) and 2 or 1
+return freed and grant_next(freed) and 2 or 1

@@ -1,8 +1,8 @@
--- Renews the lease of one hold. No lease is shortened, neither this one nor those of other readers or permits. A run that renews
--- writes in any case: replicas may be asked whether they have what it wrote.
---   KEYS 1 holder: only one key, because a script with several fails while a Cluster moves their slot
+-- Renews the lease of one hold. It shortens no lease, neither this one nor the leases of other readers or permits. A renewal
+-- always writes, so that replicas have something to acknowledge.
+--   KEYS 1 holder: only one key, because a script with several keys fails while a Cluster moves their slot
 --   ARGV 1 id  2 lease (ms)
---   returns 1  renewed      2  renewed, and a ticket waits      0  not held by this id
+--   returns 1  renewed      2  renewed, and a ticket waits      0  the id does not hold the lock
 -- Rules 13, 21 and 26 of docs/protocol.md.
 local call, lease = redis.call, tonumber(ARGV[2])
 local h = call('HMGET', KEYS[1], 'id', 'wanted', 'mode')
@@ -18,13 +18,12 @@ else
   local field, time = begins .. ARGV[1], call('TIME')
   local now_ms, f = math.floor(time[1] * 1000 + time[2] / 1000), call('HMGET', KEYS[1], field, 'last')
   local ends, rest = string.match(f[1] or '', '^(%d+)( .*)$')
-  local last = tonumber(f[2]) or 0 -- of permits; it counts if a script was cut off before it set an expiry
+  local last = tonumber(f[2]) or 0 -- of permits; it counts if a script was cut off before it set the expiry
   if not ends or tonumber(ends) <= now_ms then
     --+not_held
     return 0
   end
-  -- A full memory refuses neither this write nor those after it. On an embedded server the hash may have
-  -- expired just now.
+  -- A full memory does not refuse this write or later ones. On an embedded server the hash may have just expired.
   if call('PEXPIRE', KEYS[1], math.max(call('PTTL', KEYS[1]) + 1, last - now_ms, lease)) == 0 then return 0 end
   if tonumber(ends) < now_ms + lease then
     local fields = {field, string.format('%.0f', now_ms + lease) .. rest}

@@ -1,10 +1,10 @@
--- Reads what is stored of one lock, for people who look. It writes nothing.
+-- Reads everything that is stored for one lock, for people who inspect it. It writes nothing.
 --   KEYS 1 holder  2 queue  3 tickets  4 fencing counter  5 queue of readers  6 see alive.lua  7 queue of permits
 --        8 tickets for permits  9… kept places
 --   returns {seconds, microseconds of the clock, TTL of the holder in ms, {its fields and values},
---            {tickets and places} of each of the three queues, {what is noted of tickets}, {the same for permits},
---            {inbox of each process that waits, when it was last seen as alive.lua has it},
---            {place, TTL in ms of each kept one; '' if it is none}}
+--            {tickets and places} of each of the three queues, {tickets and their texts}, {the same for permits},
+--            {inbox of each waiting process, its entry as alive.lua describes it},
+--            {place, TTL in ms of each kept place; '' if there is none}}
 local call, now = redis.call, redis.call('TIME')
 local queues, noted, kept = {}, {}, {}
 for i, key in ipairs({KEYS[2], KEYS[5], KEYS[7]}) do queues[i] = call('ZRANGE', key, 0, -1, 'WITHSCORES') end

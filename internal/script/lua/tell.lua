@@ -1,9 +1,9 @@
--- Notes how many calls of its own process wait behind a hold, and since when the first of them does. Only who inspects
--- the lock reads that. Harmless when repeated, and when it comes late.
+-- Notes how many calls of its own process wait behind a hold, and since when the first of them waits. Only tools that inspect
+-- the lock read this. A repeated or late execution does no harm.
 --   KEYS 1 holder: only one key, as for renew.lua
---   ARGV 1 id  2 how many calls wait  3 number of the run among those for this hold
---        4 for how long the first of them has waited (ms); 0: not for long
---   returns 1  done, now or by a later run      0  not held by this id
+--   ARGV 1 id  2 number of waiting calls  3 number of this execution among the executions for this hold
+--        4 how long the first call has waited (ms), 0 if not long
+--   returns 1  done, by this execution or a later one      0  the id does not hold the lock
 -- Rule 10 of docs/protocol.md.
 local call = redis.call
 local h = call('HMGET', KEYS[1], 'id', 'waiters')
@@ -16,8 +16,8 @@ if ARGV[4] ~= '0' then
   note = note .. string.format(' %.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) - ARGV[4])
 end
 local endless = call('PTTL', KEYS[1]) == -1
-call('HDEL', KEYS[1], 'waiters') -- a full memory refuses neither this write nor those after it
+call('HDEL', KEYS[1], 'waiters') -- a full memory does not refuse this write or later ones
 call('HSET', KEYS[1], 'waiters', note .. ' ' .. ARGV[3])
--- On an embedded server the hash may have expired just now.
+-- On an embedded server the hash may have just expired.
 if not endless and call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end
 return 1

@@ -1,9 +1,9 @@
--- Takes locks that are free and have no queue, and are each one of several, as acquire.lua does. If anything is in the way
--- of one, it is left to acquire.lua. Harmless when repeated.
+-- Takes free locks without queues that are each over several nodes, each as acquire.lua takes it. A lock that is held, is
+-- waited for, or whose id has ended is left to acquire.lua. A repeated execution does no harm.
 --   KEYS 1 fencing counter  then for each lock: holder, queue, done mark of the id
---   ARGV 1 inbox  then for each lock: id, lease (ms), owner, tokens wanted, trace, a token that is proposed, 0: none
---   returns for each lock {1, token, tokens, 0, time (us)}, or -1: left to acquire.lua; or UNTRUSTED, an error: see
---           quarantine.lua
+--   ARGV 1 inbox  then for each lock: id, lease (ms), owner, tokens wanted, trace, the proposed token, 0 for none
+--   returns for each lock: {1, token, tokens, 0, time (us)}, or -1 if it is left to acquire.lua
+--           error UNTRUSTED: see quarantine.lua
 -- Rules 4, 19 and 24 of docs/protocol.md.
 --@quarantine
 local fence = KEYS[1]

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// examine returns what the doctor says.
+// examine returns the doctor's findings.
 func examine(t *testing.T, rdb redis.UniversalClient) (findings []doctor.Finding) {
 	for f := range doctor.Examine(t.Context(), rdb, doctor.Options{Prefix: "lockmw", Lease: 30 * time.Second}) {
 		findings = append(findings, f)
@@ -49,7 +49,7 @@ func TestTheDoctorNamesWhatTheACLLineLacks(t *testing.T) {
 					}
 				}
 			}
-			t.Errorf("it does not say that %s is missing: %+v", rule, examine(t, rdb))
+			t.Errorf("no finding names the missing %s: %+v", rule, examine(t, rdb))
 		})
 	}
 }

@@ -19,7 +19,7 @@ type page struct{ path, text string }
 // pages returns all documents.
 func pages(t *testing.T) (list []page) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "internal/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "internal/*/*.md", "examples/*.md", "examples/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func pages(t *testing.T) (list []page) {
 }
 
 var (
-	fence   = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?\n)```$")
+	fence   = regexp.MustCompile("(?ms)^ *```(\\w*)\n(.*?\n) *```$")
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )
@@ -179,27 +179,23 @@ func TestREADMEIsShort(t *testing.T) {
 
 func TestBlocksOfGoCompile(t *testing.T) {
 	race.FindsNothing(t)
-	file, err := os.ReadFile("snippets_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiled := normal(string(file)) + recipes(t)
+	compiled := code(t, "snippets*_test.go") + code(t, "yourtests_test.go") + code(t, root+"/examples/recipes/*.go")
 	for _, p := range pages(t) {
 		for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
 			if block[1] == "go" && !strings.Contains(compiled, normal(block[2])) {
-				t.Errorf("%s: this block is neither in snippets_test.go nor in examples/recipes:\n%s", p.path, block[2])
+				t.Errorf("%s: this block is not in snippets*_test.go, yourtests_test.go or examples/recipes:\n%s", p.path, block[2])
 			}
 		}
 	}
 }
 
-// recipes returns the code of examples/recipes, which a module of its own compiles: this one has none of the
-// frameworks.
-func recipes(t *testing.T) (code string) {
+// code returns the code of the files that match a pattern. That of examples/recipes is compiled by a module of its own: this one has
+// none of the frameworks.
+func code(t *testing.T, pattern string) (code string) {
 	t.Helper()
-	files, err := filepath.Glob(root + "/examples/recipes/*.go")
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
-		t.Fatalf("examples/recipes has no code (%v)", err)
+		t.Fatalf("no file matches %s (%v)", pattern, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

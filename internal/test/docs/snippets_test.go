@@ -2,9 +2,7 @@ package docs
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,9 +30,9 @@ import (
 // surrounds it is what a service has anyway.
 var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask,
-	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, ownTests, traced, logged,
+	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce, operators, recorded, silenced,
-	fencedWrite, openedWrite,
+	fencedWrite, openedWrite, eachHour, wideTick, fiveCalls, outages,
 }
 
 type (
@@ -52,7 +50,6 @@ var (
 	authenticate func(http.Handler) http.Handler
 	pay          func(http.ResponseWriter, *http.Request)
 	userID       func(context.Context) (string, bool)
-	byUser       httpmw.KeyFunc
 	redisOpt     asynq.RedisClientOpt
 )
 
@@ -173,7 +170,7 @@ func inOrder(ctx context.Context, locks *lockmw.Client, id string) (context.Cont
 
 func reading(ctx context.Context, locks *lockmw.Client, id string) (context.Context, *lockmw.Hold, error) {
 	rw := rwlock.New(locks)
-	ctx, hold, err := rw.RLock(ctx, lockmw.Key("price", id)) // rw.Lock writes, rw.Downgrade goes on reading
+	ctx, hold, err := rw.RLock(ctx, lockmw.Key("price", id)) // rw.Lock writes, rw.Downgrade turns a write hold into a read hold
 	return ctx, hold, err
 }
 
@@ -181,19 +178,6 @@ func keptPlace(ctx context.Context, fair *fairlock.Locker, id, taskID string) (*
 	_, hold, err := fair.Lock(ctx, lockmw.Key("item", id),
 		lockmw.WithWait(time.Second), lockmw.WithPlace(taskID, time.Minute))
 	return hold, err
-}
-
-func ownTests(ctx context.Context) []any {
-	locks := lockmw.NewLocal()
-	handler := httpmw.WithLock(locks, byUser)(http.HandlerFunc(createOrder))
-
-	_, hold, _ := locks.Lock(ctx, "user:42") // busy: somebody else has it, until hold.Unlock()
-	locks.Expire("user:42")                  // lost: whoever holds it now loses it
-
-	down := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
-		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrUnavailable} // Redis is down
-	})
-	return []any{handler, hold, down}
 }
 
 func traced(rdb *redis.Client) (*lockmw.Client, error) {
@@ -226,7 +210,7 @@ func parts() {
 	_ = []httpmw.KeyFunc{
 		httpmw.By("user", httpmw.URLParam("userID")),  // chi:      /users/{userID}/orders
 		httpmw.By("user", httpmw.PathValue("userID")), // net/http: POST /users/{userID}/orders
-		httpmw.By("user", httpmw.Claim(userID)),       // what authentication has put into the context
+		httpmw.By("user", httpmw.Claim(userID)),       // the identity from authentication
 		httpmw.By("tenant", httpmw.Header("X-Tenant")),
 		httpmw.By("customer", httpmw.JSON("/customer/id")), // a JSON pointer (RFC 6901) into the body
 	}
@@ -257,7 +241,7 @@ func keptTurn(locks *lockmw.Client, byCustomer asynqmw.KeyFunc, client *asynq.Cl
 	fair := fairlock.New(locks)
 	mux.Handle("order:fulfil", asynqmw.WithLock(fair, byCustomer,
 		asynqmw.WithRequeueDelay(0, time.Second),
-		asynqmw.WithPlaceKept(time.Minute), // longer than the task is away
+		asynqmw.WithPlaceKept(time.Minute), // longer than the task takes to come back
 		asynqmw.WithRescue(client),         // an *asynq.Client
 	)(asynq.HandlerFunc(fulfil)))
 }
@@ -332,100 +316,3 @@ func operators(insp *lockmw.Inspector) http.Handler {
 	}))
 	return page
 }
-
-var _ = fiveCalls
-
-func fiveCalls(ctx context.Context, user string) error {
-	locks, err := lockmw.New(redis.NewClient(&redis.Options{Addr: "localhost:6379"})) // once in each process
-	if err != nil {
-		return err
-	}
-	defer locks.Close()
-	acme := semaphore.New(locks, 5) // five permits for each key, over all processes
-
-	charge := func(ctx context.Context, user string) error {
-		ctx, permit, err := acme.Lock(ctx, lockmw.Key("api", "acme"), lockmw.WithWait(2*time.Second))
-		if errors.Is(err, lockmw.ErrBusy) {
-			return fmt.Errorf("five calls to acme were running for 2 s: %w", err)
-		}
-		if err != nil {
-			return err // Redis is unavailable, for example
-		}
-		defer permit.Unlock()
-
-		return bill(ctx, user) // the call to acme; ctx ends if the permit is lost
-	}
-	return charge(ctx, user)
-}
-
-const (
-	readItem  = "SELECT …" // as in docs/fencing.md, whose statements a test in examples/stock runs
-	writeItem = "UPDATE …"
-)
-
-func fencedWrite(ctx context.Context, db *sql.DB, item string) error {
-	hold, err := lockmw.Held(ctx, lockmw.Key("item", item)) // proof that ctx holds the lock
-	if err != nil {
-		return err
-	}
-	var stock, fence int64
-	if err := db.QueryRowContext(ctx, readItem, item).Scan(&stock, &fence); err != nil {
-		return err
-	}
-	// … decide, take the payment, call other services …
-	res, err := db.ExecContext(ctx, writeItem, stock-1, hold.Token(), item, fence)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, errors.New("another caller has written: read again, or give up"))
-	}
-	return nil
-}
-
-func openedWrite(hold *lockmw.Hold, fence int64) int64 {
-	token := hold.Token()
-	if token == 0 { // no lock: only the fence that was read protects this write
-		token = fence + 1
-	}
-	return token
-}
-
-// What docs/timeouts.md recommends for outages of Redis.
-func outages(ctx context.Context, rdb *redis.Client, client *asynq.Client, task *asynq.Task, item string) (*http.Server, error) {
-	locks, err := lockmw.New(rdb, lockmw.WithUnlockTimeout(500*time.Millisecond))
-	if err != nil {
-		return nil, err
-	}
-
-	r := chi.NewRouter()
-	r.Use(middleware.Recoverer, authenticate, middleware.Timeout(10*time.Second))
-	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.Claim(userID)),
-		lockmw.WithWait(500*time.Millisecond), // for a busy lock and for Redis
-	)).Post("/orders", createOrder)
-
-	srv := &http.Server{
-		Handler:      r,
-		ReadTimeout:  10 * time.Second,
-		WriteTimeout: 15 * time.Second, // longer than the 10 s above
-	}
-
-	r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.Claim(userID)),
-		lockmw.WithWait(300*time.Millisecond), // after that the handler runs, if Redis is the reason
-		lockmw.WithFailOpen(),
-	)).Post("/carts", createOrder)
-
-	err = lockmw.Do(ctx, locks, lockmw.Key("item", item), placeOrder,
-		lockmw.WithLease(2*time.Minute)) // a hold survives an outage of one minute
-	if errors.Is(err, lockmw.ErrUnavailable) { // placeOrder has not run
-		select {
-		case <-time.After(5 * time.Second): // Redis is full or refuses this client
-		case <-ctx.Done():
-		}
-	}
-
-	_, err = client.Enqueue(task, asynq.Timeout(2*time.Minute), asynq.MaxRetry(10))
-	return srv, err
-}
-
-var _ = outages

@@ -13,7 +13,7 @@ type Item struct {
 	Shipped int    `json:"shipped"`
 }
 
-// Items lists all items in the order in which they were offered.
+// Items lists all items, the oldest first.
 func (b *Books) Items(ctx context.Context) (list []Item, err error) {
 	rows, err := b.read.QueryContext(ctx, `SELECT items.id, stock, count(orders.id), coalesce(sum(shipped), 0)
 		FROM items LEFT JOIN orders ON orders.item = items.id GROUP BY items.id ORDER BY items.rowid`)
@@ -31,16 +31,16 @@ func (b *Books) Items(ctx context.Context) (list []Item, err error) {
 	return list, rows.Err()
 }
 
-// An Audit is what the books say after the sale.
+// An Audit is the state of the books after the sale.
 type Audit struct {
 	Oversold   int // orders beyond an item's stock
 	Duplicates int // orders beyond a user's first
-	Shipped    int // orders of which a parcel left the house
-	Twice      int // … and of which more than one did
+	Shipped    int // orders with at least one parcel
+	Twice      int // orders with more than one parcel
 	Parcels    map[int64]int
 }
 
-// Audit compares the books with what was in stock of each item.
+// Audit compares the books with the initial stock of each item.
 func (b *Books) Audit(ctx context.Context, stock int) (a Audit, err error) {
 	const count = `SELECT
 		(SELECT coalesce(sum(max(n - ?, 0)), 0) FROM (SELECT count(*) AS n FROM orders GROUP BY item)),

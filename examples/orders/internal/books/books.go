@@ -12,7 +12,7 @@ import (
 )
 
 const schema = `
-CREATE TABLE users   (id TEXT PRIMARY KEY, fence INTEGER NOT NULL); -- those who have ordered
+CREATE TABLE users   (id TEXT PRIMARY KEY, fence INTEGER NOT NULL); -- users who have ordered
 CREATE TABLE items   (id TEXT PRIMARY KEY, stock INTEGER NOT NULL, fence INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE orders  (id INTEGER PRIMARY KEY, user TEXT NOT NULL, item TEXT NOT NULL,
                       shipped INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0,
@@ -22,16 +22,16 @@ CREATE INDEX orders_user  ON orders (user);
 CREATE INDEX parcels_order ON parcels (order_id);
 `
 
-// What can be wrong with a statement that meets a database in order.
+// Errors of statements on a working database.
 var (
 	ErrNoItem = errors.New("there is no such item")
-	// ErrFenced: somebody else has written since we read, so a lock was lost without its holder knowing, or there
-	// was none. Or a holder with a later token had written already.
+	// ErrFenced means that another call has written since we read, or that a holder with a later token had
+	// already written. So the lock was lost without its holder noticing, or there was no lock.
 	ErrFenced = errors.New("the fencing token is out of date")
 )
 
-// Books are the tables of one shop. SQLite allows one writer at a time; writes queue for the one
-// connection that makes them, so that none of them ever fails because another is under way.
+// Books are the tables of one shop. SQLite allows one writer at a time. All writes queue for a single
+// connection, so that no write fails because of another.
 type Books struct {
 	read, write *sql.DB
 }
@@ -96,14 +96,14 @@ func (b *Books) Offer(ctx context.Context, items []string, stock int) error {
 	})
 }
 
-// HasOrder reports whether the user has ordered, and the user's fence.
+// HasOrder reports whether the user has an order, and returns the user's fence.
 func (b *Books) HasOrder(ctx context.Context, user string) (has bool, fence int64, err error) {
 	err = b.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM orders WHERE user = ?1),
 		coalesce((SELECT fence FROM users WHERE id = ?1), 0)`, user).Scan(&has, &fence)
 	return has, fence, err
 }
 
-// Stock returns how many there are of the item, and its fence, or ErrNoItem.
+// Stock returns the stock of the item and its fence, or ErrNoItem.
 func (b *Books) Stock(ctx context.Context, item string) (n int, fence int64, err error) {
 	err = b.read.QueryRowContext(ctx, `SELECT stock, fence FROM items WHERE id = ?`, item).Scan(&n, &fence)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -112,27 +112,27 @@ func (b *Books) Stock(ctx context.Context, item string) (n int, fence int64, err
 	return n, fence, err
 }
 
-// Shipped reports whether the order is marked as shipped, and its fence.
+// Shipped reports whether the order is marked as shipped, and returns its fence.
 func (b *Books) Shipped(ctx context.Context, order int64) (done bool, fence int64, err error) {
 	err = b.read.QueryRowContext(ctx, `SELECT shipped, fence FROM orders WHERE id = ?`, order).Scan(&done, &fence)
 	return done, fence, err
 }
 
-// Collect is the carrier's book: one line for every parcel that left the house. It belongs to the transaction that
-// marks the order as shipped, so that an order whose mark is refused stays in the house.
+// Collect records a parcel. It runs in the transaction that marks the order as shipped, so that an order whose mark is
+// refused has no parcel.
 func Collect(ctx context.Context, tx *sql.Tx, order int64) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO parcels (order_id) VALUES (?)`, order)
 	return err
 }
 
-// An Order is one that was stored.
+// An Order is a stored order.
 type Order struct {
 	ID   int64
 	Item string
 }
 
-// Forgotten returns the orders that were announced to the workers some seconds ago, or should have been, and are not
-// shipped. They count as announced now.
+// Forgotten returns the unshipped orders whose last announcement to the workers, successful or not, is at least this many
+// seconds old. It marks them as announced now.
 func (b *Books) Forgotten(ctx context.Context, seconds int) (list []Order, err error) {
 	rows, err := b.write.QueryContext(ctx, `UPDATE orders SET announced = unixepoch()
 		WHERE shipped = 0 AND announced <= unixepoch() - ? RETURNING id, item`, seconds)
@@ -150,7 +150,7 @@ func (b *Books) Forgotten(ctx context.Context, seconds int) (list []Order, err e
 	return list, rows.Err()
 }
 
-// Unshipped returns how many orders are not shipped.
+// Unshipped returns the number of unshipped orders.
 func (b *Books) Unshipped(ctx context.Context) (n int, err error) {
 	err = b.read.QueryRowContext(ctx, `SELECT count(*) FROM orders WHERE shipped = 0`).Scan(&n)
 	return n, err

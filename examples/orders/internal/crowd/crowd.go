@@ -1,4 +1,4 @@
-// Package crowd is the people who want to buy: who clicks when, and what they are answered.
+// Package crowd simulates the users: it plans their clicks and counts the answers.
 package crowd
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/lockmw/go/examples/orders/internal/settings"
 )
 
-// A Click is one attempt to order, some time after the doors open.
+// A Click is one attempt to order, this long after the start of the sale.
 type Click struct {
 	User, Item string
 	At         time.Duration
 }
 
-// Plan decides who clicks when. The same seed makes the same crowd.
+// Plan plans all clicks. The same seed gives the same plan.
 func Plan(c settings.Settings) []Click {
 	random := rand.New(rand.NewPCG(c.Seed, 0))
 	clicks := make([]Click, 0, c.Users*c.Clicks)
@@ -44,19 +44,19 @@ func Plan(c settings.Settings) []Click {
 // ItemName returns the name of the item with the number n, from 0.
 func ItemName(n int) string { return fmt.Sprintf("item-%d", n+1) }
 
-// A Tally is what the crowd was answered. Answered may be read at any time, the rest after Drive.
+// A Tally counts the answers. Answered may be read at any time, the other fields after Drive.
 type Tally struct {
 	Answered atomic.Int64
 
 	mu       sync.Mutex
 	Accepted []int64 // ids of orders
 	Refused  int
-	Lost     int   // how many of them were told that their lock was lost, and do not know whether they have an order
-	Failed   error // the first answer that a crowd should never get
+	Lost     int   // refused calls that lost their lock, and may have stored an order
+	Failed   error // the first answer that should never occur
 	Elapsed  time.Duration
 }
 
-// Drive sends the clicks to the shop at base, each at its time, and waits for the answers.
+// Drive sends each click to the shop at base at its time, and waits for all answers.
 func (t *Tally) Drive(ctx context.Context, base string, clicks []Click) error {
 	transport := &http.Transport{MaxConnsPerHost: 300, MaxIdleConnsPerHost: 300}
 	defer transport.CloseIdleConnections()
@@ -75,7 +75,7 @@ func (t *Tally) Drive(ctx context.Context, base string, clicks []Click) error {
 	return ctx.Err()
 }
 
-// ErrLost: the shop lost a lock, and the order may have been stored.
+// ErrLost means that the shop lost a lock; the order may have been stored.
 var ErrLost = errors.New("the shop lost a lock")
 
 // Order orders an item at the shop at base. It returns the id of the order, or 0 if it was refused.

@@ -11,11 +11,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Counts is what a shop counts while it works.
+// Counts has the counters of a running shop.
 type Counts struct {
-	Announced atomic.Int64 // deliveries handed to the workers
-	Delivered atomic.Int64 // … and done with
-	Requeued  atomic.Int64 // how often a task went back into the queue because its item was locked
+	Announced atomic.Int64 // deliveries passed to the workers
+	Delivered atomic.Int64 // … finished
+	Requeued  atomic.Int64 // tasks that returned to the queue because their item was locked
 
 	mu     sync.Mutex
 	waited []time.Duration // of requests for their item, the last maxWaits of them
@@ -24,7 +24,7 @@ type Counts struct {
 
 const maxWaits = 100_000
 
-// Waits observes how long requests wait for the lock of their item.
+// Waits returns an observer of the waits of requests for their item.
 func (c *Counts) Waits() *lockmw.Observer {
 	return &lockmw.Observer{
 		Acquired: func(ctx context.Context, _ lockmw.Attempt, g lockmw.Acquisition) context.Context {
@@ -50,7 +50,7 @@ func (c *Counts) addWait(d time.Duration) {
 	c.next = (c.next + 1) % maxWaits
 }
 
-// percentile returns the wait that p percent of the requests did not exceed; 0 if none wanted a lock.
+// percentile returns the p-th percentile of the waits; 0 if there were none.
 func (c *Counts) percentile(p int) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *Counts) percentile(p int) time.Duration {
 	return sorted[(len(sorted)-1)*p/100]
 }
 
-// Requeues observes how often a task finds its item locked.
+// Requeues returns an observer that counts tasks whose item is locked.
 func (c *Counts) Requeues() *lockmw.Observer {
 	return &lockmw.Observer{
 		Failed: func(_ context.Context, _ lockmw.Attempt, err error) {

@@ -1,2 +1,2 @@
-// Package figures counts and prints what comes of a sale: its result, and who waited for whom.
+// Package figures counts and prints the results of a sale, and its longest waits with their holders.
 package figures

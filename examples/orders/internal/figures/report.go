@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/examples/orders/internal/telemetry"
 )
 
-// A Result is what came of one sale.
+// A Result has the figures of one sale.
 type Result struct {
 	Requests        int     `json:"requests"`
 	Accepted        int     `json:"accepted"`
@@ -35,7 +35,7 @@ type Result struct {
 	failed   error
 }
 
-// NewResult adds up what the crowd was answered, what the books say, and what the shop counted.
+// NewResult combines the answers, the state of the books and the shop's counters.
 func NewResult(t *crowd.Tally, a books.Audit, c *Counts, slowest []Wait) Result {
 	r := Result{
 		Requests:        int(t.Answered.Load()),
@@ -61,12 +61,12 @@ func NewResult(t *crowd.Tally, a books.Audit, c *Counts, slowest []Wait) Result 
 	return r
 }
 
-// Broken reports whether a promise was broken.
+// Broken reports whether the sale broke a promise.
 func (r *Result) Broken() bool {
 	return r.Oversold+r.DuplicateOrders+r.LostOrders+r.ShippedTwice > 0 || r.failed != nil
 }
 
-// Milliseconds returns d with two places after the point.
+// Milliseconds returns d in milliseconds with two decimals.
 func Milliseconds(d time.Duration) float64 { return round(float64(d) / float64(time.Millisecond)) }
 
 func round(f float64) float64 { return math.Round(f*100) / 100 }
@@ -98,7 +98,7 @@ func Report(w io.Writer, c settings.Settings, unlocked, locked Result) error {
 	b.WriteString("\n")
 	WriteSlowest(&b, locked.slowest)
 	if c.OTLP != "" {
-		fmt.Fprintf(&b, "The spans and metrics of the sale with locks are on their way to %s, as service %q.\n\n", c.OTLP, telemetry.Service)
+		fmt.Fprintf(&b, "The spans and metrics of the sale with locks go to %s, as service %q.\n\n", c.OTLP, telemetry.Service)
 	}
 	writeVerdict(&b, &locked)
 	if c.JSON {
@@ -131,7 +131,7 @@ func WriteSlowest(w io.Writer, waits []Wait) {
 	if len(waits) == 0 {
 		return
 	}
-	_, _ = fmt.Fprintln(w, "The slowest waits, and who had the lock when they began:")
+	_, _ = fmt.Fprintln(w, "The slowest waits, with the holder at their start:")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "  waited\tlock\twho\theld by\tholder's trace\tprocess")
 	for _, x := range waits {

@@ -14,32 +14,32 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Wait is one attempt to take a lock that had to queue, and who had the lock when it began to.
+// A Wait is an attempt that had to wait, with the holder at the start of the wait.
 type Wait struct {
 	Key    string
-	Actor  string // who waited
+	Actor  string // the waiting caller
 	Span   trace.SpanContext
 	Waited time.Duration
 	Holder lockmw.Holder
-	HeldBy string // the holder's actor, if it is in this process
+	HeldBy string // the holder's actor, if it runs in this process
 }
 
-// Slowest remembers the longest waits for any lock. A tracing backend answers the same questions
-// for good: the holder's trace id leads to it.
+// Slowest keeps the longest waits for any lock. A tracing backend stores the same data permanently;
+// the holder's trace id leads to it.
 type Slowest struct {
 	keep int
 
 	mu     sync.Mutex
 	waits  []Wait
 	actors map[trace.SpanID]string // by the acquire_lock span of an attempt
-	ended  []trace.SpanID          // the attempts that are over, in their order
+	ended  []trace.SpanID          // ended attempts, the oldest first
 }
 
-// retired is how many attempts are remembered after their end: a waiter may hear of its holder only
-// after the release.
+// retired is the number of ended attempts to keep, because a waiter may learn of its holder only after
+// the release.
 const retired = 10_000
 
-// NewSlowest returns one that remembers that many waits.
+// NewSlowest returns a Slowest that keeps this many waits.
 func NewSlowest(keep int) *Slowest {
 	return &Slowest{keep: keep, actors: make(map[trace.SpanID]string)}
 }
@@ -49,19 +49,19 @@ type (
 	waitingKey struct{}
 )
 
-// WithActor says on whose behalf the locks of ctx are taken.
+// WithActor names the actor that takes the locks of ctx.
 func WithActor(ctx context.Context, actor string) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
 
-// Waiting returns what is known of the attempt that an Observer added after that of Slowest is called for.
+// Waiting returns the Wait of the current attempt. Call it from an Observer added after that of Slowest.
 func Waiting(ctx context.Context) *Wait {
 	w, _ := ctx.Value(waitingKey{}).(*Wait)
 	return w
 }
 
-// Observer must be added after that of tracing: Start then sees the acquire_lock span, whose
-// traceparent is stored with the lock.
+// Observer returns the observer of waits. Add it after that of tracing, so that Start sees the
+// acquire_lock span, whose traceparent is stored with the lock.
 func (s *Slowest) Observer() *lockmw.Observer {
 	return &lockmw.Observer{
 		Start: func(ctx context.Context, a lockmw.Attempt) context.Context {
@@ -110,7 +110,7 @@ func (s *Slowest) add(w *Wait, waited time.Duration) {
 	}
 }
 
-// retire notes that an attempt is over, and forgets the oldest of too many.
+// retire notes the end of an attempt and drops the oldest beyond the limit.
 func (s *Slowest) retire(w *Wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Slowest) List() []Wait {
 	return slices.Clone(s.waits)
 }
 
-// spanOf reads a stored traceparent; the zero SpanContext if it is none.
+// spanOf parses a stored traceparent; it returns the zero SpanContext if it is invalid.
 func spanOf(traceparent string) trace.SpanContext {
 	carrier := propagation.MapCarrier{"traceparent": traceparent}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), carrier)

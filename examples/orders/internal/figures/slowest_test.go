@@ -47,12 +47,12 @@ func (a *attempt) acquire(waited time.Duration) {
 
 func (a *attempt) release() { a.Released(a.ctx, a.Attempt, lockmw.Release{}) }
 
-func TestAHolderIsKnownAfterItsRelease(t *testing.T) {
+func TestAHolderIsNamedEvenAfterItsRelease(t *testing.T) {
 	s := NewSlowest(5)
 	ann, bob := start(s, "ann", 1), start(s, "bob", 2)
 	ann.acquire(0)
 	ann.release()
-	bob.contend(holderOf(1)) // the news of the wait come later than the release
+	bob.contend(holderOf(1)) // reported later than the release
 	bob.acquire(time.Second)
 	waits := s.List()
 	if len(waits) != 1 || waits[0].Actor != "bob" || waits[0].HeldBy != "ann" {
@@ -60,7 +60,7 @@ func TestAHolderIsKnownAfterItsRelease(t *testing.T) {
 	}
 }
 
-func TestHoldersAreNotKnownForEver(t *testing.T) {
+func TestOldHoldersAreDropped(t *testing.T) {
 	s := NewSlowest(5)
 	for n := range uint64(3 * retired) {
 		a := start(s, "somebody", n+1)
@@ -68,7 +68,7 @@ func TestHoldersAreNotKnownForEver(t *testing.T) {
 		a.release()
 	}
 	if n := len(s.actors); n > retired {
-		t.Errorf("%d actors are remembered, want at most %d", n, retired)
+		t.Errorf("%d actors are kept, want at most %d", n, retired)
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/lockmw/go/examples/orders/internal/telemetry"
 )
 
-// Report prints who waited for whom, and where to find the spans if they went to the collector at otlp.
+// Report prints the turns, and how to find their spans if they went to the collector at otlp.
 func Report(w io.Writer, otlp string, turns []Turn) error {
 	var b strings.Builder
-	b.WriteString("Two people want item-1 at once, and so do the tasks that ship their orders.\n\n")
+	b.WriteString("Two users want item-1 at the same time, and so do the tasks that ship their orders.\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "  who\twaited\tfor\tthen held it\ttrace")
 	for _, x := range turns {
@@ -27,7 +27,7 @@ func Report(w io.Writer, otlp string, turns []Turn) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	b.WriteString("\nA task goes on in the trace of the request that enqueued it.\n")
+	b.WriteString("\nA task continues the trace of the request that enqueued it.\n")
 	if otlp != "" {
 		fmt.Fprintf(&b, whereToLook, otlp, telemetry.Service)
 	}
@@ -42,5 +42,5 @@ The spans go to %s. In Jaeger, look up one of the traces, or search for
   operation  acquire_lock item
   tags       distributed_lock.contended=true
 
-Each span that it finds has a link to the acquire_lock span of the one it waited for.
+Each of these spans has a link to the acquire_lock span of the holder that it waited for.
 `

@@ -1,4 +1,4 @@
-// Package scene makes two requests for one item, and their tasks, wait for one another in a fixed order.
+// Package scene makes two requests for one item, and their tasks, wait in a fixed order.
 package scene
 
 import (
@@ -14,15 +14,15 @@ import (
 const (
 	turns = 4 // two requests and their tasks
 
-	// Takes is for how long a holder stays once the next one waits, to be seen.
+	// Takes is how long a holder keeps the lock after the next caller waits, so that the wait is visible.
 	Takes = 300 * time.Millisecond
 )
 
-// A Scene has its callers come one by one: each when the one before holds the item. A holder stays
-// until the next caller waits, and a while longer.
+// A Scene starts each caller once the one before holds the item. A holder keeps the lock until the next
+// caller waits, and for Takes after that.
 type Scene struct {
-	held   chan struct{} // gets a value for each hold of the item
-	queued chan struct{} // … and for each wait that begins
+	held   chan struct{} // receives a value for each hold of the item
+	queued chan struct{} // receives a value for the start of each wait
 
 	mu    sync.Mutex
 	turns []*Turn
@@ -35,12 +35,12 @@ type Turn struct {
 	Held      time.Duration
 }
 
-// New returns a Scene in which nobody has come yet.
+// New returns a Scene without callers.
 func New() *Scene {
 	return &Scene{held: make(chan struct{}, turns), queued: make(chan struct{}, turns)}
 }
 
-// Stay is called by each holder of the item, and returns when the hold may end.
+// Stay must be called by each holder of the item. It returns when the hold may end.
 func (s *Scene) Stay(ctx context.Context) error {
 	if len(s.Turns()) < turns {
 		if err := await(ctx, s.queued); err != nil {
@@ -50,10 +50,10 @@ func (s *Scene) Stay(ctx context.Context) error {
 	return clock.Sleep(ctx, Takes)
 }
 
-// AwaitHold returns when the item is held once more.
+// AwaitHold waits for the next hold of the item.
 func (s *Scene) AwaitHold(ctx context.Context) error { return await(ctx, s.held) }
 
-// notify does not block: it is called in callbacks, and there is room for all that are waited for.
+// notify does not block, because callbacks call it. The channel has room for all events that are awaited.
 func notify(event chan<- struct{}) {
 	select {
 	case event <- struct{}{}:
@@ -72,7 +72,7 @@ func await(ctx context.Context, event <-chan struct{}) error {
 
 type turnKey struct{}
 
-// Observer must be added after that of figures.Slowest, which knows who waits for whom.
+// Observer returns the observer of the scene. Add it after that of figures.Slowest, which identifies the holder of each wait.
 func (s *Scene) Observer() *lockmw.Observer {
 	return &lockmw.Observer{
 		Contended: func(_ context.Context, a lockmw.Attempt, _ lockmw.Contention) {
@@ -113,7 +113,7 @@ func (s *Scene) Turns() []Turn {
 	return list
 }
 
-// Play has ann order the item and bob too, once ann holds it. It returns when both orders are answered.
+// Play lets ann order the item, and bob once ann holds it. It returns when both orders are answered.
 func (s *Scene) Play(ctx context.Context, order func(ctx context.Context, user string) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

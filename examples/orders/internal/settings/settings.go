@@ -1,4 +1,4 @@
-// Package settings reads the flags.
+// Package settings parses the flags.
 package settings
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/lockmw/go/examples/internal/flags"
 )
 
-// Settings are what the flags say.
+// Settings has the values of the flags.
 type Settings struct {
 	Users, Clicks, Items, Stock int
 	Seed                        uint64
-	Rush                        time.Duration // until all have clicked
+	Rush                        time.Duration // spread of the arrivals
 	Redis                       []string      // addresses; none without the flag
-	SentinelMaster              string        // its name, if the addresses are those of Sentinels
+	SentinelMaster              string        // name of the master, if Redis has the addresses of Sentinels
 	Serve, OTLP, Metrics        string        // addresses; "" without the flag
 	Contend, JSON               bool
 }
 
-const usage = `Orders is a flash sale, first without locks and then with them. With -serve it is a
-shop that stays open instead, and with -contend a scene to look at in Jaeger.
+const usage = `Orders runs a flash sale twice, without locks and with them, and compares the results.
+With -serve it runs a shop instead, until Ctrl-C; with -contend it plays a scene for Jaeger.
 
 `
 
@@ -36,20 +36,20 @@ func writeUsage(w io.Writer) { _, _ = io.WriteString(w, usage) }
 func Parse(args []string, stderr io.Writer) (Settings, error) {
 	var c Settings
 	f := flag.NewFlagSet("orders", flag.ContinueOnError)
-	f.IntVar(&c.Users, "users", 400, "how many people want something")
-	f.IntVar(&c.Clicks, "clicks", 3, "how often each of them clicks")
-	f.IntVar(&c.Items, "items", 5, "how many different things are for sale")
-	f.IntVar(&c.Stock, "stock", 40, "how many there are of each")
-	f.DurationVar(&c.Rush, "rush", 0, "within which `time` they come (default 500µs for each of them)")
-	f.Uint64Var(&c.Seed, "seed", 1, "who wants what, and when they click")
-	redis := f.String("redis", "", "use the Redis at `host:port` instead of an embedded one, or a Cluster of which\n"+
-		"this is a node; several are separated by commas")
-	f.StringVar(&c.SentinelMaster, "sentinel-master", "", "use the master to which the Sentinels at -redis give this `name`")
-	f.StringVar(&c.Serve, "serve", "", "open the shop at `address`, e.g. :8080, until Ctrl-C")
-	f.BoolVar(&c.JSON, "json", false, "print the figures as JSON too, as the last line")
-	f.BoolVar(&c.Contend, "contend", false, "let two people and their tasks wait for one item, and say who waited for whom")
+	f.IntVar(&c.Users, "users", 400, "number of users")
+	f.IntVar(&c.Clicks, "clicks", 3, "clicks of each user")
+	f.IntVar(&c.Items, "items", 5, "number of different items")
+	f.IntVar(&c.Stock, "stock", 40, "stock of each item")
+	f.DurationVar(&c.Rush, "rush", 0, "spread the arrivals over this `time` (default 500µs per user)")
+	f.Uint64Var(&c.Seed, "seed", 1, "random seed for items and click times")
+	redis := f.String("redis", "", "use the Redis at `host:port` instead of an embedded one, or the Cluster of this\n"+
+		"node; separate several addresses by commas")
+	f.StringVar(&c.SentinelMaster, "sentinel-master", "", "`name` of the master; -redis then has the addresses of Sentinels")
+	f.StringVar(&c.Serve, "serve", "", "run the shop at `address`, e.g. :8080, until Ctrl-C")
+	f.BoolVar(&c.JSON, "json", false, "also print the figures as JSON, in the last line")
+	f.BoolVar(&c.Contend, "contend", false, "let two users and their tasks wait for one item, and print each wait with its holder")
 	f.StringVar(&c.OTLP, "otlp", "", "send spans and metrics to the OTLP gRPC collector at `host:port`")
-	f.StringVar(&c.Metrics, "metrics", "", "serve Prometheus metrics at http://`address`/metrics until it ends")
+	f.StringVar(&c.Metrics, "metrics", "", "serve Prometheus metrics at http://`address`/metrics until the program ends")
 
 	if err := flags.Parse(f, args, stderr, writeUsage); err != nil {
 		return c, err
@@ -60,10 +60,10 @@ func Parse(args []string, stderr io.Writer) (Settings, error) {
 	err := c.check()
 	f.Visit(func(set *flag.Flag) {
 		if err == nil && c.Serve != "" && slices.Contains([]string{"users", "clicks", "rush", "seed"}, set.Name) {
-			err = fmt.Errorf("-%s is about a sale, and -serve runs none", set.Name)
+			err = fmt.Errorf("-%s configures a sale, and -serve runs none", set.Name)
 		}
 		if err == nil && c.Contend && slices.Contains([]string{"users", "clicks", "rush", "items", "stock", "seed"}, set.Name) {
-			err = fmt.Errorf("-%s is about a sale, and -contend runs none", set.Name)
+			err = fmt.Errorf("-%s configures a sale, and -contend runs none", set.Name)
 		}
 	})
 	return c, err
@@ -87,7 +87,7 @@ func (c *Settings) check() error {
 	}
 	for _, a := range []struct {
 		flag, value string
-		dialled     bool // a listener may leave out the host, and take any port
+		dialled     bool // false: a listen address, which may omit the host and have port 0
 	}{
 		{"serve", c.Serve, false},
 		{"otlp", c.OTLP, true},
@@ -99,7 +99,7 @@ func (c *Settings) check() error {
 	}
 	for _, addr := range c.Redis {
 		if !flags.IsAddress(addr, true) {
-			return fmt.Errorf("-redis is %q, must be host:port, or several with a comma between", strings.Join(c.Redis, ","))
+			return fmt.Errorf("-redis is %q, must be host:port, or several separated by commas", strings.Join(c.Redis, ","))
 		}
 	}
 	switch {
@@ -110,7 +110,7 @@ func (c *Settings) check() error {
 	case c.JSON && c.Contend:
 		return errors.New("-json prints the figures of a sale, and -contend runs none")
 	case c.Serve != "" && c.Contend:
-		return errors.New("-serve and -contend are two different things to do")
+		return errors.New("-serve and -contend exclude each other")
 	}
 	return nil
 }

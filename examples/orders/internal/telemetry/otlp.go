@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// An otlpExport is the way to an OTLP collector. One that fails disturbs nobody: only the first failure
-// is reported, and nothing is sent twice.
+// An otlpExport sends to an OTLP collector. Failures do not disturb the sale: it reports only the first
+// one, and does not retry.
 type otlpExport struct {
 	addr    string
 	spans   sdktrace.SpanProcessor
@@ -33,7 +33,7 @@ type otlpExport struct {
 
 const (
 	exportTimeout  = 3 * time.Second
-	exportInterval = 10 * time.Second // of metrics, and once more at the end
+	exportInterval = 10 * time.Second // of metrics, which are also exported at the end
 )
 
 func openOTLP(ctx context.Context, addr string, stderr io.Writer) (*otlpExport, error) {
@@ -49,7 +49,7 @@ func openOTLP(ctx context.Context, addr string, stderr io.Writer) (*otlpExport, 
 		return nil, errors.Join(err, spans.Shutdown(ctx))
 	}
 	o.exporter = spans
-	o.spans = sdktrace.NewBatchSpanProcessor(spanSender{spans, o}, sdktrace.WithMaxQueueSize(1<<16)) // a burst makes many
+	o.spans = sdktrace.NewBatchSpanProcessor(spanSender{spans, o}, sdktrace.WithMaxQueueSize(1<<16)) // for bursts of spans
 	o.metrics = sdkmetric.NewPeriodicReader(metricSender{metrics, o}, sdkmetric.WithInterval(exportInterval))
 	return o, nil
 }
@@ -58,7 +58,7 @@ func (o *otlpExport) shutdown(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { o.report(o.metrics.Shutdown(ctx)) })
 	o.report(o.spans.Shutdown(ctx))
-	o.report(o.exporter.Shutdown(ctx)) // stops what is under way if ctx has ended
+	o.report(o.exporter.Shutdown(ctx)) // stops running exports if ctx has ended
 	wg.Wait()
 }
 
@@ -88,13 +88,13 @@ type metricSender struct {
 
 func (s metricSender) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
 	err := s.Exporter.Export(ctx, m)
-	if status.Code(err) == codes.Unimplemented { // Jaeger stores none
+	if status.Code(err) == codes.Unimplemented { // such as Jaeger
 		s.to.spansOnly.Do(func() {
-			_, _ = fmt.Fprintf(s.to.stderr, "orders: %s takes spans, but no metrics\n", s.to.addr)
+			_, _ = fmt.Fprintf(s.to.stderr, "orders: %s accepts spans, but no metrics\n", s.to.addr)
 		})
 		return nil
 	}
-	if !errors.Is(context.Cause(ctx), context.Canceled) { // by the shutdown, which exports once more
+	if !errors.Is(context.Cause(ctx), context.Canceled) { // cancelled by the shutdown, which exports once more
 		s.to.report(err)
 	}
 	return nil

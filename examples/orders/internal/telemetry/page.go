@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/examples/internal/web"
 )
 
-// A page is where Prometheus reads the metrics.
+// A page serves the metrics for Prometheus.
 type page struct {
 	reader   sdkmetric.Reader
 	url      string
@@ -32,7 +32,7 @@ func openPage(ctx context.Context, addr string) (*page, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	// Exemplars, which lead from a bucket to a trace, exist in the OpenMetrics format only.
+	// Only the OpenMetrics format has exemplars, which link a bucket to a trace.
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	stop := web.Serve(listener, mux)
 	return &page{

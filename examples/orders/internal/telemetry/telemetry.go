@@ -1,4 +1,4 @@
-// Package telemetry makes the spans and metrics of the shop, and sends or shows them.
+// Package telemetry creates the spans and metrics of the shop and exports them.
 package telemetry
 
 import (
@@ -22,15 +22,15 @@ import (
 // Service is the name of the service in spans and metrics.
 const Service = "orders"
 
-// Telemetry is where spans and metrics go. Without a collector no span is exported, but each holder of
-// a lock still has a trace id.
+// Telemetry has the providers of spans and metrics. Without a collector spans are not exported, but
+// each holder of a lock still has a trace id.
 type Telemetry struct {
 	Tracer    *sdktrace.TracerProvider
 	Meter     metric.MeterProvider // nil without -otlp and -metrics
 	shutdowns []func(context.Context)
 }
 
-// Open opens what the settings say. Failures to export are written to stderr.
+// Open opens the exporters of the settings. Failures to export are written to stderr.
 func Open(ctx context.Context, c settings.Settings, stderr io.Writer) (_ *Telemetry, err error) {
 	t := &Telemetry{}
 	defer func() {
@@ -38,8 +38,8 @@ func Open(ctx context.Context, c settings.Settings, stderr io.Writer) (_ *Teleme
 			t.Close()
 		}
 	}()
-	// The host's name says that requests and tasks have the same clock: a task that begins after the end of
-	// its request is none of a host whose clock is wrong.
+	// The host name shows that requests and tasks share a clock. Otherwise a backend may take a task that begins
+	// after its request for the span of a host with a wrong clock.
 	self, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", Service)), resource.WithHost())
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Open(ctx context.Context, c settings.Settings, stderr io.Writer) (_ *Teleme
 	return t, nil
 }
 
-// Observer reports locks.
+// Observer returns the observer that traces and measures locks.
 func (t *Telemetry) Observer() *lockmw.Observer {
 	opts := []tracing.Option{tracing.WithTracerProvider(t.Tracer)}
 	if t.Meter != nil {
@@ -80,7 +80,7 @@ func (t *Telemetry) Observer() *lockmw.Observer {
 	return tracing.New(opts...)
 }
 
-// Close sends what is left. A collector that does not answer gets a few seconds.
+// Close exports the remaining data. It gives the collector a few seconds.
 func (t *Telemetry) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

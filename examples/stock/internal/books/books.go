@@ -1,4 +1,4 @@
-// Package books is the shops' database: SQLite, PostgreSQL or MariaDB and MySQL, with the same statements for all.
+// Package books is the shops' database: SQLite, PostgreSQL, MariaDB or MySQL, with the same statements for all.
 package books
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// tables are what a run needs. buyers has one row for each order of those ways that let a unique key keep users from
-// ordering twice.
+// tables are the tables of a run. buyers is for ways that prevent duplicate orders by a unique key; it has a row for each
+// of their orders.
 var tables = []struct{ name, columns string }{
 	{"items", `(id VARCHAR(64) PRIMARY KEY, stock INTEGER NOT NULL,
 		version BIGINT NOT NULL DEFAULT 0, fence BIGINT NOT NULL DEFAULT 0)`},
@@ -19,14 +19,14 @@ var tables = []struct{ name, columns string }{
 	{"orders", `(item VARCHAR(64) NOT NULL, buyer VARCHAR(64) NOT NULL)`},
 }
 
-// Books are the tables of one run. Safe for concurrent use, by several processes too.
+// Books are the tables of one run. They are safe for concurrent use, also by several processes.
 type Books struct {
 	dialect     *dialect
 	prefix      string // of the tables' names
 	read, write *sql.DB
 }
 
-// Open connects to the database at a URL: sqlite:path, postgres:… or mysql:…. The tables' names begin with prefix.
+// Open connects to the database at a URL: sqlite:path, postgres:… or mysql:…. Table names begin with prefix.
 func Open(ctx context.Context, url, prefix string) (*Books, error) {
 	d, err := dialectOf(url)
 	if err != nil {
@@ -42,7 +42,7 @@ func Open(ctx context.Context, url, prefix string) (*Books, error) {
 	return b, nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (b *Books) Close() error {
 	err := b.read.Close()
 	if b.write != b.read {
@@ -51,15 +51,15 @@ func (b *Books) Close() error {
 	return err
 }
 
-// Database is what the database is called.
+// Database returns the name of the database.
 func (b *Books) Database() string { return b.dialect.name }
 
-// Create makes the tables, and tries whether the user may do what a run does. Otherwise it takes back what it can.
+// Create creates the tables and checks the rights of the user with sample statements. On an error it drops the tables.
 func (b *Books) Create(ctx context.Context) error {
 	err := b.create(ctx)
 	if err != nil {
-		_ = b.Drop(ctx) // the first error says what is wrong
-		return fmt.Errorf("the user of the %s database may not do what is needed: %w", b.dialect.name, err)
+		_ = b.Drop(ctx) // the first error has the cause
+		return fmt.Errorf("the user of the %s database lacks a right: %w", b.dialect.name, err)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (b *Books) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// sql puts in the names of the tables, and the placeholders as the database wants them.
+// sql inserts the names of the tables, and the placeholders of the database.
 func (b *Books) sql(query string) string {
 	query = strings.NewReplacer("{", b.prefix, "}", "").Replace(query)
 	if !b.dialect.numbered {
@@ -122,14 +122,14 @@ func (b *Books) Offer(ctx context.Context, item string, stock int) error {
 	return b.exec(ctx, `INSERT INTO {items} (id, stock) VALUES (?, ?)`, item, stock)
 }
 
-// A View is what a buyer sees before they decide.
+// A View is the data on which a buyer decides.
 type View struct {
 	Stock          int
 	Version, Fence int64
-	Ordered        bool // by this user; read after the rest
+	Ordered        bool // by this user; read after the other fields
 }
 
-// ErrNoItem: there is no such item.
+// ErrNoItem means that the item does not exist.
 var ErrNoItem = errors.New("there is no such item")
 
 // View reads an item, and then whether the user has ordered it. It takes no lock.
@@ -153,7 +153,7 @@ func (b *Books) Ordered(ctx context.Context, item, user string) (bool, error) {
 	return n > 0, err
 }
 
-// Return takes back what a user has ordered, and puts it into stock again. The version rises, as with every change.
+// Return deletes a user's order and adds the item to the stock. It raises the version, like every change.
 func (b *Books) Return(ctx context.Context, item, user string) error {
 	return b.Change(ctx, nil, func(tx *Tx) error {
 		n, err := tx.Exec(ctx, `DELETE FROM {orders} WHERE item = ? AND buyer = ?`, item, user)
@@ -165,14 +165,14 @@ func (b *Books) Return(ctx context.Context, item, user string) error {
 	})
 }
 
-// An Audit is what the books say of an item.
+// An Audit has the figures of an item.
 type Audit struct {
 	Sold       int // orders
-	Oversold   int // … of them beyond the stock
-	Duplicates int // … of them beyond a user's first
+	Oversold   int // orders beyond the stock
+	Duplicates int // orders beyond a user's first
 }
 
-// Audit compares the orders with what was in stock.
+// Audit compares the orders of an item with its initial stock.
 func (b *Books) Audit(ctx context.Context, item string, stock int) (a Audit, err error) {
 	var users int
 	row := b.read.QueryRowContext(ctx, b.sql(`SELECT count(*), count(DISTINCT buyer) FROM {orders} WHERE item = ?`), item)

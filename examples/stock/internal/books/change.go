@@ -12,11 +12,11 @@ type Tx struct {
 	tx *sql.Tx
 }
 
-// tries is how often a transaction is begun that the database rolls back because of others.
+// tries is the maximum number of tries of a transaction that the database rolls back because of others.
 const tries = 20
 
-// Change runs fn in a transaction, and commits if it returns nil. If the database rolls it back for a deadlock, it is
-// tried again: retried is called each time, unless it is nil.
+// Change runs fn in a transaction and commits if it returns nil. If the database rolls the transaction back because of a
+// deadlock, Change calls retried, unless it is nil, and retries.
 func (b *Books) Change(ctx context.Context, retried func(), fn func(*Tx) error) error {
 	for try := 1; ; try++ {
 		err := b.try(ctx, fn)
@@ -41,8 +41,8 @@ func (b *Books) try(ctx context.Context, fn func(*Tx) error) error {
 	return tx.Commit()
 }
 
-// Exec runs a statement with {items}, {buyers} and {orders} for the tables and ? for each argument. It returns how many
-// rows it has found.
+// Exec runs a statement, in which {items}, {buyers} and {orders} stand for the tables and ? for each argument. It returns
+// the number of matched rows.
 func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := t.tx.ExecContext(ctx, t.b.sql(query), args...)
 	if err != nil {
@@ -51,8 +51,8 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	return res.RowsAffected()
 }
 
-// StockForUpdate reads the stock and locks the row until the end of the transaction. SQLite has no locks of rows: its
-// transactions have locked the whole database when they begin.
+// StockForUpdate reads the stock and locks the row until the end of the transaction. SQLite has no row locks: here its
+// transactions lock the whole database when they begin.
 func (t *Tx) StockForUpdate(ctx context.Context, item string) (stock int, err error) {
 	query := `SELECT stock FROM {items} WHERE id = ?` + t.b.dialect.forUpdate
 	err = t.tx.QueryRowContext(ctx, t.b.sql(query), item).Scan(&stock)
@@ -70,8 +70,8 @@ func (t *Tx) Ordered(ctx context.Context, item, user string) (bool, error) {
 	return n > 0, err
 }
 
-// AddBuyer notes that the user buys the item. It returns false if they have done so: the unique key says it, whoever
-// else tries at the same time.
+// AddBuyer records the user as a buyer of the item. It returns false if the user is recorded already; the unique key makes
+// this safe for concurrent calls.
 func (t *Tx) AddBuyer(ctx context.Context, item, user string) (added bool, err error) {
 	n, err := t.Exec(ctx, t.b.dialect.insertOnce+` INTO {buyers} (item, buyer) VALUES (?, ?)`+t.b.dialect.onConflict, item, user)
 	return n > 0, err

@@ -18,15 +18,15 @@ import (
 	sqlitecode "modernc.org/sqlite/lib"
 )
 
-// A dialect is what differs between databases.
+// A dialect has the differences between databases.
 type dialect struct {
 	name       string
 	numbered   bool   // placeholders are $1, $2, …, not ?
-	forUpdate  string // what locks the rows that a SELECT reads
-	insertOnce string // begins an INSERT that a row in its way makes do nothing
-	onConflict string // … and what ends it
+	forUpdate  string // clause of a SELECT that locks its rows
+	insertOnce string // start of an INSERT that does nothing on a conflict
+	onConflict string // end of that INSERT
 	open       func(url string) (read, write *sql.DB, err error)
-	passing    func(error) bool // another try may succeed
+	passing    func(error) bool // reports a temporary error, after which a retry may succeed
 }
 
 var dialects = map[string]*dialect{
@@ -35,7 +35,7 @@ var dialects = map[string]*dialect{
 		open: openSQLite,
 		passing: func(err error) bool {
 			e, ok := errors.AsType[*sqlite.Error](err)
-			return ok && e.Code()&0xff == sqlitecode.SQLITE_BUSY // the rest says which kind
+			return ok && e.Code()&0xff == sqlitecode.SQLITE_BUSY // the other bits are the kind
 		},
 	},
 	"postgres": {
@@ -57,7 +57,7 @@ var dialects = map[string]*dialect{
 	},
 }
 
-// Check says what is wrong with a URL, before anybody connects.
+// Check checks a URL without connecting.
 func Check(url string) error {
 	d, err := dialectOf(url)
 	if err != nil {
@@ -80,11 +80,11 @@ func dialectOf(url string) (*dialect, error) {
 	if d := dialects[scheme]; d != nil {
 		return d, nil
 	}
-	return nil, fmt.Errorf("there is no database %q, only sqlite, postgres://… and mysql://…", scheme)
+	return nil, fmt.Errorf("unknown database %q; use sqlite, postgres://… or mysql://…", scheme)
 }
 
-// SQLite allows one writer at a time, in all processes together. The writes of a process queue for the one connection
-// that makes them; those of two processes wait for each other in the driver.
+// openSQLite opens SQLite, which allows one writer at a time among all processes. The writes of a process queue for a single
+// connection; writes of two processes wait for each other in the driver.
 func openSQLite(url string) (read, write *sql.DB, err error) {
 	_, path, _ := strings.Cut(url, ":")
 	dsn := "file:" + filepath.ToSlash(path) +
@@ -141,7 +141,7 @@ func mysqlConfig(from string) (*mysql.Config, error) {
 	}
 	cfg.DBName = strings.TrimPrefix(u.Path, "/")
 	if u.Hostname() == "" || cfg.DBName == "" {
-		return nil, errors.New("a database of MariaDB or MySQL is mysql://user:password@host:port/database")
+		return nil, errors.New("the URL of MariaDB or MySQL is mysql://user:password@host:port/database")
 	}
 	for name, values := range u.Query() {
 		if name != "tls" {
@@ -150,13 +150,13 @@ func mysqlConfig(from string) (*mysql.Config, error) {
 		cfg.TLSConfig = values[0]
 	}
 	cfg.Timeout = dialTimeout
-	cfg.ClientFoundRows = true // an UPDATE that changes nothing has found its row, as elsewhere
+	cfg.ClientFoundRows = true // count matched rows, like the other databases, not changed rows
 	cfg.InterpolateParams = true
-	cfg.Logger = &mysql.NopLogger{} // what matters comes back as errors
+	cfg.Logger = &mysql.NopLogger{} // calls return the errors that matter
 	return cfg, nil
 }
 
-// limit keeps two shops below what servers accept by default.
+// limit keeps two shops below the default connection limits of servers.
 func limit(db *sql.DB) {
 	db.SetMaxOpenConns(16)
 	db.SetMaxIdleConns(16)

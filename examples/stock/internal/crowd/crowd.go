@@ -1,4 +1,4 @@
-// Package crowd is the people who want to buy. It sends the same clicks to the shops whatever they do.
+// Package crowd simulates the users. It sends the same clicks to the shops in every way.
 package crowd
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/shop"
 )
 
-// A Plan says who comes.
+// A Plan configures the crowd.
 type Plan struct {
-	Users, Clicks int // each of them clicks that often
-	Items         int // each of them wants one of these
-	AtOnce        int // clicks under way at a time
+	Users, Clicks int // number of users, and clicks of each
+	Items         int // number of items; each user wants one
+	AtOnce        int // number of simultaneous clicks
 	Seed          uint64
 }
 
@@ -27,11 +27,11 @@ type Plan struct {
 type Click struct {
 	User string
 	Item int // from 0
-	Shop int // that it is sent to, from 0
+	Shop int // target, from 0
 }
 
-// List lists the clicks in the order in which they are sent. Those of a user follow one another, so that they are under
-// way at the same time, and go to the shops in turn. The same seed makes the same list.
+// List lists the clicks in the order of sending. The clicks of a user are adjacent, so that they overlap, and go to the
+// shops in turn. The same seed gives the same list.
 func (p Plan) List(shops int) []Click {
 	random := rand.New(rand.NewPCG(p.Seed, 0))
 	clicks := make([]Click, 0, p.Users*p.Clicks)
@@ -44,20 +44,20 @@ func (p Plan) List(shops int) []Click {
 	return clicks
 }
 
-// A Tally is what the crowd was answered. Answered and Sold may be read at any time, the rest after Drive.
+// A Tally counts the answers. Answered and Sold may be read at any time, the other fields after Drive.
 type Tally struct {
 	Answered, Sold atomic.Int64
 
 	mu      sync.Mutex
 	Results map[shop.Result]int
 	Retries int
-	Failed  error // the first answer that a crowd should never get
+	Failed  error // the first answer that should never occur
 	Elapsed time.Duration
 
 	took []time.Duration
 }
 
-// Drive sends the clicks to the shops, and waits for the answers. The error is that of ctx.
+// Drive sends the clicks to the shops and waits for all answers. It returns the error of ctx.
 func (t *Tally) Drive(ctx context.Context, p Plan, shops []*shop.Shop, items []string, patience time.Duration) error {
 	transport := &http.Transport{MaxConnsPerHost: p.AtOnce, MaxIdleConnsPerHost: p.AtOnce}
 	defer transport.CloseIdleConnections()

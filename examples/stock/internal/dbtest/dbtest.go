@@ -19,14 +19,14 @@ import (
 	"github.com/lockmw/go/internal/test/process"
 )
 
-// A Server is a database with a user "shop", whose password is "shop" and who may do everything in the database "shop",
-// and a user "guest", with the password "guest", who may only look.
+// A Server is a database server. Its user "shop", with password "shop", may do everything in the database "shop". Its user
+// "guest", with password "guest", may only read.
 type Server struct {
 	scheme, addr string
 	admin        *sql.DB
 }
 
-// URL is what a program is told to connect with, as one of the users.
+// URL returns the URL with which a program connects as a user.
 func (s *Server) URL(user string) string {
 	return fmt.Sprintf("%s://%s:%s@%s/shop", s.scheme, user, user, s.addr)
 }
@@ -61,7 +61,7 @@ func Require(t testing.TB, program string, folders ...string) (path string) {
 	return ""
 }
 
-// folder is for a server's data. Other users can get there: t.TempDir is for this one only.
+// folder returns a folder for a server's data. Unlike t.TempDir, other users may access it.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "stock-db-") //nolint:usetesting // see above
@@ -72,7 +72,7 @@ func folder(t testing.TB) string {
 	return dir
 }
 
-// run runs a program to its end.
+// run runs a program until it ends.
 func run(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -80,8 +80,8 @@ func run(t testing.TB, cmd *exec.Cmd) {
 	}
 }
 
-// start runs a server until the test ends, and connects to it as the administrator. Somebody else may take the free
-// port first.
+// start runs a server until the test ends, and connects to it as the administrator. It retries, because another process may
+// take the free port first.
 func start(t testing.TB, driver string, command func(port string) *exec.Cmd, dsn func(addr string) string) (*sql.DB, string) {
 	t.Helper()
 	const tries = 5
@@ -124,7 +124,7 @@ func awaitAnswer(ctx context.Context, db *sql.DB, p *process.Process) error {
 		select {
 		case <-tick.C:
 		case <-p.Ended():
-			return fmt.Errorf("it ended at once: %s", p.Output())
+			return fmt.Errorf("the server ended immediately: %s", p.Output())
 		case <-ctx.Done():
 			return fmt.Errorf("no answer: %w: %s", err, p.Output())
 		}

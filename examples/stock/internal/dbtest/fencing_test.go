@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/dbtest"
 )
 
-// statements are what docs/fencing.md says for one kind of placeholder.
+// statements are the statements of docs/fencing.md for one kind of placeholder.
 type statements struct{ addColumn, read, write string }
 
 // pageStatements reads docs/fencing.md: with $1, $2, … if numbered, with ? otherwise.
@@ -40,7 +40,7 @@ func pageStatements(t *testing.T, numbered bool) statements {
 	return statements{blocks[0][1], read, write}
 }
 
-// fencedItems are a database with the column that the page adds, and what the page says.
+// fencedItems is a database with the column that the page adds, and the statements of the page.
 type fencedItems struct {
 	*testing.T
 	db       *sql.DB
@@ -155,7 +155,7 @@ func (f *fencedItems) testWrites() {
 	}
 }
 
-// testSameValues shows that a hold may write what is there already, which MariaDB counts as no change unless it is told otherwise.
+// testSameValues shows that a hold may write unchanged values, which MariaDB by default does not count as changed rows.
 func (f *fencedItems) testSameValues() {
 	f.exec(`DELETE FROM items`)
 	f.exec(`INSERT INTO items (id, stock) VALUES ('item-1', 10)`)
@@ -166,7 +166,7 @@ func (f *fencedItems) testSameValues() {
 	}
 }
 
-// testCrowd has calls without a lock write together what they have worked out from the same stock.
+// testCrowd lets calls without a lock read the same stock and then write concurrently.
 func (f *fencedItems) testCrowd() {
 	f.exec(`DELETE FROM items`)
 	f.exec(`INSERT INTO items (id, stock) VALUES ('item-1', 10)`)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// MariaDB starts a MariaDB.
+// MariaDB starts a MariaDB server.
 func MariaDB(t testing.TB) *Server {
 	t.Helper()
 	install := Require(t, "mariadb-install-db", "/usr/bin", "/usr/local/bin")
@@ -19,7 +19,7 @@ func MariaDB(t testing.TB) *Server {
 	}
 	dir := folder(t)
 	data := filepath.Join(dir, "data")
-	// Written to no disk: nothing of it is needed after a crash.
+	// No flush to disk, because the data is not needed after a crash.
 	options := filepath.Join(dir, "my.cnf")
 	const quick = "[mysqld]\ninnodb_flush_method=nosync\ninnodb_flush_log_at_trx_commit=0\ninnodb_buffer_pool_size=16M\n" +
 		"innodb_log_file_size=8M\ninnodb_doublewrite=0\nskip_name_resolve\nskip_log_bin\nperformance_schema=0\n"

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// where Debian has what it does not put onto the PATH.
+// postgresFolders matches the folders in which Debian installs programs that are not on the PATH.
 const postgresFolders = "/usr/lib/postgresql/*/bin"
 
-// Postgres starts a PostgreSQL.
+// Postgres starts a PostgreSQL server.
 func Postgres(t testing.TB) *Server {
 	t.Helper()
 	initdb, postgres := Require(t, "initdb", postgresFolders), Require(t, "postgres", postgresFolders)
@@ -48,7 +48,7 @@ func Postgres(t testing.TB) *Server {
 	return &Server{scheme: "postgres", addr: addr, admin: only(shop)}
 }
 
-// only keeps one connection, which is enough to ask.
+// only limits db to one connection.
 func only(db *sql.DB) *sql.DB {
 	db.SetMaxOpenConns(1)
 	return db

@@ -7,5 +7,5 @@ import (
 	"testing"
 )
 
-// otherUser does nothing: there is no root.
+// otherUser does nothing, because this system has no root user.
 func otherUser(testing.TB, string) (become func(*exec.Cmd)) { return func(*exec.Cmd) {} }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// otherUser returns what makes a command run as the user "postgres", who gets the folder: PostgreSQL refuses to run as
-// root. It does nothing for other users.
+// otherUser gives the folder to the user "postgres" and returns a function that makes a command run as this user, because
+// PostgreSQL refuses to run as root. If the test does not run as root, it does nothing.
 func otherUser(t testing.TB, dir string) (become func(*exec.Cmd)) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Facts are what came of a script.
+// Facts are the results of a script.
 type Facts struct {
 	Sold       int `json:"sold"`         // orders in the books
-	Oversold   int `json:"oversold"`     // … beyond the stock
-	Duplicates int `json:"duplicates"`   // … beyond a user's first
-	Accepted   int `json:"accepted"`     // calls that were told that they have an order
-	Blocked    int `json:"blocked"`      // calls that did not get a lock that nobody should have had
-	ToldOfLoss int `json:"told_of_loss"` // calls that were told that their lock was lost
-	Overtaken  int `json:"overtaken"`    // calls that came first and were served last
-	Missing    int `json:"missing"`      // orders that Redis had counted and the books had not, when a process had died
-	Recovered  int `json:"recovered"`    // … of them stored in the end
-	Retries    int `json:"retries"`      // tries in vain
+	Oversold   int `json:"oversold"`     // orders beyond the stock
+	Duplicates int `json:"duplicates"`   // orders beyond a user's first
+	Accepted   int `json:"accepted"`     // calls whose answer confirmed the order
+	Blocked    int `json:"blocked"`      // calls that did not get a lock that should have been free
+	ToldOfLoss int `json:"told_of_loss"` // calls whose answer was that their lock was lost
+	Overtaken  int `json:"overtaken"`    // calls that were overtaken by a later call
+	Missing    int `json:"missing"`      // orders that Redis had counted and the books lacked after a process died
+	Recovered  int `json:"recovered"`    // missing orders that were stored in the end
+	Retries    int `json:"retries"`      // failed tries
 }
 
-// String names what happened to anybody, or says that nothing did.
+// String lists the faults, or returns "nothing".
 func (f Facts) String() string {
 	var words []string
 	for _, n := range []struct {

@@ -5,7 +5,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// byLockmw are the scripts of what lockmw guards.
+// byLockmw returns the scripts of the ways with lockmw.
 func byLockmw() []Script {
 	lost := Facts{Sold: 1, Accepted: 1, ToldOfLoss: 1}
 	return []Script{
@@ -37,7 +37,7 @@ func byLockmw() []Script {
 		{
 			Way: "lockmw-item", Name: "a fail-over loses the lock of a write that is on its way",
 			Play: locksLost,
-			Want: Facts{Sold: 2, Accepted: 1, Oversold: 1, ToldOfLoss: 1}, // when she has written
+			Want: Facts{Sold: 2, Accepted: 1, Oversold: 1, ToldOfLoss: 1}, // after ann has written
 		},
 		{
 			Way: "lockmw-fine", Name: "another process wants to buy between read and write",
@@ -63,13 +63,13 @@ func byLockmw() []Script {
 				bob := s.begin(there, "bob", stopAt(ways.Sent))
 				s.goOn(ann, bob)
 			},
-			Want: Facts{Sold: 1, ToldOfLoss: 2}, // ann when she has written, bob instead of that
+			Want: Facts{Sold: 1, ToldOfLoss: 2}, // ann after her write, bob instead of his
 		},
 		{Way: "lockmw-failover", Name: "a fail-over loses the lock of a write that is on its way", Play: locksLost, Want: lost},
 	}
 }
 
-// outlastLease lets a lease go by: nothing else shows that it was renewed.
+// outlastLease waits for longer than a lease, to show that it was renewed.
 func (s *Stage) outlastLease() {
 	if s.err == nil {
 		s.must(clock.Sleep(s.ctx, s.env.Lease*5/4))

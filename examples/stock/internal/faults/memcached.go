@@ -6,7 +6,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// byMemcached are those of the one with Memcached.
+// byMemcached returns the scripts of the way with Memcached.
 func byMemcached() []Script {
 	const way = "memcached"
 	return []Script{

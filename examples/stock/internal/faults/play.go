@@ -15,17 +15,17 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// A Script makes something go wrong that a way must live with.
+// A Script reproduces a fault of a way, or shows that the way does not have it.
 type Script struct {
 	Way   string
 	Name  string
-	Stock int           // of the one item; 1 if it is 0
-	Lease time.Duration // of the locks; long if it is 0
+	Stock int           // of the single item; 0 means 1
+	Lease time.Duration // of the locks; 0 means long
 	Play  func(*Stage)
-	Want  Facts // without Retries
+	Want  Facts // Retries is ignored
 }
 
-// The leases of locks in scripts: one whose end is waited for, and one that no slow machine sees the end of.
+// The leases of locks in scripts: one that the script lets expire, and one that never expires even on a slow machine.
 const (
 	short = 500 * time.Millisecond
 	long  = time.Minute
@@ -44,8 +44,8 @@ func Of(way string) []Script {
 	return list
 }
 
-// Perform plays the script in a way, and returns what came of it. The error is errors.ErrUnsupported if this system
-// cannot do what the script does.
+// Perform plays the script in a way and returns the facts. It returns errors.ErrUnsupported if this system does not support
+// a step of the script.
 func (s Script) Perform(ctx context.Context, w ways.Way, place ways.Place, m *memcached.Server) (_ Facts, err error) {
 	place.Lease = cmp.Or(s.Lease, long)
 	env, err := ways.NewEnv(ctx, place)
@@ -90,7 +90,7 @@ func (s *Stage) open() error {
 	return nil
 }
 
-// item is a name of its own in the books, which all scripts share.
+// item is the name of the item, which is unique in the books that all scripts share.
 func (s *Stage) item() string { return s.env.Name }
 
 func (s *Stage) close() error {
@@ -103,7 +103,7 @@ func (s *Stage) close() error {
 	return errors.Join(err, s.buryWorkers())
 }
 
-// buryWorkers removes what the workers of killed processes have left in Redis: asynq keeps it for ever.
+// buryWorkers removes the records of killed workers from Redis, which asynq never deletes.
 func (s *Stage) buryWorkers() error {
 	var err error
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Second)
@@ -136,7 +136,7 @@ func (s *Stage) audit() {
 	s.facts.Sold, s.facts.Oversold, s.facts.Duplicates = a.Sold, a.Oversold, a.Duplicates
 }
 
-// missing returns how many orders Redis has counted and the books have not.
+// missing returns the number of orders that Redis has counted and the books lack.
 func (s *Stage) missing() int {
 	if s.err != nil {
 		return 0
@@ -148,10 +148,10 @@ func (s *Stage) missing() int {
 	return s.stock - left - a.Sold
 }
 
-// noteMissing counts the orders that a dead process has taken with it.
+// noteMissing counts the orders that were lost with a dead process.
 func (s *Stage) noteMissing() { s.facts.Missing = s.missing() }
 
-// awaitRecovery waits until all are in the books.
+// awaitRecovery waits until all orders are in the books.
 func (s *Stage) awaitRecovery() {
 	for s.err == nil && s.missing() > 0 {
 		s.must(clock.Sleep(s.ctx, 10*time.Millisecond))

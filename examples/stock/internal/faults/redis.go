@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// inRedis are the scripts of ways that count in Redis.
+// inRedis returns the scripts of the ways that count in Redis.
 func inRedis() []Script {
 	return []Script{
 		{
@@ -16,7 +16,7 @@ func inRedis() []Script {
 			Play: func(s *Stage) {
 				s.kill(s.begin(here, "ann", stopAt(ways.Reserved)))
 				s.noteMissing()
-				s.reopen(here) // looks for such orders
+				s.reopen(here) // enqueues such orders
 				s.awaitRecovery()
 			},
 			Want: Facts{Sold: 1, Missing: 1, Recovered: 1},
@@ -49,8 +49,8 @@ func inRedis() []Script {
 	}
 }
 
-// endWorkersLease lets the lease that asynq gives a worker for its task have ended long ago: that takes 30 seconds, and
-// asynq waits for 30 more.
+// endWorkersLease moves the end of asynq's lease on the worker's task into the past. Otherwise it would expire after 30
+// seconds, and asynq would wait for 30 more.
 func (s *Stage) endWorkersLease() {
 	if s.err != nil {
 		return

@@ -4,7 +4,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// bySetNX are the scripts of locks that people write with Redis.
+// bySetNX returns the scripts of hand-written Redis locks.
 func bySetNX() []Script {
 	return []Script{
 		{
@@ -40,7 +40,7 @@ func bySetNX() []Script {
 			Way: "setnx-count", Name: "the reply to a try is lost",
 			Play: func(s *Stage) {
 				s.click(here, "ann", losesReply)
-				s.click(there, "bob", hastily) // nobody has the lock, and it is taken
+				s.click(there, "bob", hastily) // the key is taken although nobody holds the lock
 			},
 			Stock: 2, Want: Facts{Sold: 1, Accepted: 1, Blocked: 1},
 		},
@@ -55,7 +55,7 @@ func bySetNX() []Script {
 			Want: Facts{Sold: 2, Accepted: 2, Oversold: 1},
 		},
 		{
-			Way: "setnx-count", Name: "no queue: who comes last is served first", Stock: 2,
+			Way: "setnx-count", Name: "no queue: the last caller is served first", Stock: 2,
 			Play: func(s *Stage) {
 				ann := s.begin(here, "ann", stopAt(ways.Acquired))
 				bob := s.begin(there, "bob", stopAt(ways.Busy)) // between two tries
@@ -69,8 +69,8 @@ func bySetNX() []Script {
 	}
 }
 
-// deletesTheNextOnes stops ann with her order stored, before she deletes the lock. When it has expired bob gets it. Then
-// she deletes it, and carl gets it too.
+// deletesTheNextOnes stops ann after she has stored her order and before she deletes the lock. The lock expires, and bob
+// gets it. Then ann deletes bob's lock, and carl gets the lock as well.
 func deletesTheNextOnes(s *Stage, before ways.Point) {
 	ann := s.begin(here, "ann", stopAt(before))
 	bob := s.begin(there, "bob", stopAt(ways.Read))
@@ -79,7 +79,7 @@ func deletesTheNextOnes(s *Stage, before ways.Point) {
 	s.goOn(bob)
 }
 
-// pausedHolder stops ann's process while she has the lock, until bob has bought.
+// pausedHolder pauses ann's process while she holds the lock, until bob has bought.
 func pausedHolder(s *Stage) {
 	ann := s.begin(here, "ann", stopAt(ways.Read))
 	s.pause(here)
@@ -88,7 +88,7 @@ func pausedHolder(s *Stage) {
 	s.goOn(ann)
 }
 
-// locksLost has Redis forget ann's lock while her write is on the way, and bob buy.
+// locksLost deletes ann's lock from Redis while her write is on its way, and lets bob buy.
 func locksLost(s *Stage) {
 	ann := s.begin(here, "ann", stopAt(ways.Sent))
 	s.loseLocks()
@@ -96,7 +96,7 @@ func locksLost(s *Stage) {
 	s.goOn(ann)
 }
 
-// stillTaken checks that the lock has no expiry: however long bob waits, he waits in vain.
+// stillTaken checks that the lock has no expiry, so that bob would wait in vain forever.
 func (s *Stage) stillTaken() {
 	if s.err != nil {
 		return

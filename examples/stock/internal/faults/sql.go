@@ -4,7 +4,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// inSQL are the scripts of what the database guards.
+// inSQL returns the scripts of the ways that the database guards.
 func inSQL() []Script {
 	return []Script{
 		{
@@ -39,7 +39,7 @@ func inSQL() []Script {
 		{
 			Way: "sql-version", Name: "bought and returned between read and write (ABA)", Stock: 2,
 			Play: boughtAndReturned,
-			Want: Facts{Sold: 1, Accepted: 2}, // carl's was returned
+			Want: Facts{Sold: 1, Accepted: 2}, // carl's order was returned
 		},
 		{
 			Way: "sql-value", Name: "bought and returned between read and write (ABA)", Stock: 2,
@@ -49,7 +49,7 @@ func inSQL() []Script {
 	}
 }
 
-// boughtAndReturned has ann read, and buy with a second click, and carl return one: the stock is again what ann has read.
+// boughtAndReturned lets ann read, then buy with a second click, and carl return an item: the stock is the same as when ann read it.
 func boughtAndReturned(s *Stage) {
 	s.click(there, "carl")
 	first := s.begin(here, "ann", stopAt(ways.Read))

@@ -1,5 +1,5 @@
-// Package faults has the scripts that make the flaw of each way happen, every time. A script stops calls where a machine
-// might be slow, kills the process of a holder, or lets Redis forget.
+// Package faults has scripts that reproduce the faults of each way reliably. A script stops calls where a machine might be
+// slow, kills the process of a holder, or deletes locks from Redis.
 package faults
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// A Stage is what a script plays on: two shops that sell in one way, and one item. After the first error its methods do
+// A Stage has the actors of a script: two shops that sell in one way, and one item. After the first error its methods do
 // nothing.
 type Stage struct {
 	ctx       context.Context
 	env       *ways.Env
 	way       ways.Way
-	memcached *memcached.Server // nil if there is none
+	memcached *memcached.Server // may be nil
 	client    *http.Client
 
-	shops [2]*shop.Shop // nil for one that was killed
+	shops [2]*shop.Shop // nil for a killed shop
 	stock int
 	err   error
 	facts Facts
@@ -38,23 +38,23 @@ const (
 	there = 1
 )
 
-// patience is that of calls that are to get what they wait for, and haste that of those that will not.
+// patience is the timeout of calls that should succeed, and haste that of calls that should not.
 const (
 	patience = 30 * time.Second
 	haste    = 100 * time.Millisecond
 )
 
-// A call is a click of the script's.
+// A call is a click of the script.
 type call struct {
 	user   string
-	shop   int // where it is, or has stopped
+	shop   int // where it runs or has stopped
 	done   chan struct{}
 	answer shop.Answer
 	err    error
 	ended  bool
 }
 
-// An option says how a call is made.
+// An option configures a call.
 type option func(*shop.Order)
 
 func stopAt(p ways.Point) option { return func(o *shop.Order) { o.StopAt = p } }
@@ -62,7 +62,7 @@ func nested(o *shop.Order)       { o.Nested = true }
 func losesReply(o *shop.Order)   { o.LosesReply = true }
 func hastily(o *shop.Order)      { o.Patience = haste }
 
-// begin makes a call at a shop. If it has a point to stop at, begin returns when it has stopped there.
+// begin starts a call at a shop. If the call has a point to stop at, begin returns once it has stopped there.
 func (s *Stage) begin(at int, user string, options ...option) *call {
 	c := &call{user: user, shop: at, done: make(chan struct{})}
 	if s.err != nil {
@@ -83,7 +83,7 @@ func (s *Stage) begin(at int, user string, options ...option) *call {
 	switch o.StopAt {
 	case "":
 	case ways.Taken:
-		s.end(c) // a worker stops, in whichever process
+		s.end(c) // a worker of either process stops
 		s.awaitStop(c, nil)
 	default:
 		s.awaitStop(c, c.done)
@@ -91,7 +91,7 @@ func (s *Stage) begin(at int, user string, options ...option) *call {
 	return c
 }
 
-// awaitStop waits until a call has stopped. It has not if it was answered before.
+// awaitStop waits until a call has stopped. It fails if the call is answered instead.
 func (s *Stage) awaitStop(c *call, answered <-chan struct{}) {
 	if s.err != nil {
 		return
@@ -126,14 +126,14 @@ func (s *Stage) fail(format string, args ...any) {
 	}
 }
 
-// must notes an error.
+// must records an error.
 func (s *Stage) must(err error) {
 	if s.err == nil {
 		s.err = err
 	}
 }
 
-// bobWaits makes a call that must wait for others, and gives it time to get what it must not get.
+// bobWaits starts a call that must wait for others, and gives it time to succeed wrongly.
 func (s *Stage) bobWaits(at int) *call {
 	c := s.begin(at, "bob")
 	select {
@@ -143,7 +143,7 @@ func (s *Stage) bobWaits(at int) *call {
 	return c
 }
 
-// goOn lets calls go on that have stopped, one after the other, each to its end.
+// goOn resumes stopped calls in turn, each until it ends.
 func (s *Stage) goOn(calls ...*call) {
 	for _, c := range calls {
 		s.release(c)
@@ -151,7 +151,7 @@ func (s *Stage) goOn(calls ...*call) {
 	}
 }
 
-// release lets a call go on that has stopped.
+// release resumes a stopped call.
 func (s *Stage) release(c *call) {
 	if s.err == nil {
 		s.must(s.shops[c.shop].GoOn(c.user))
@@ -187,7 +187,7 @@ func (s *Stage) click(at int, user string, options ...option) {
 	s.end(s.begin(at, user, options...))
 }
 
-// kill ends the process in which a call has stopped. The call gets no answer.
+// kill kills the process in which a call has stopped. The call gets no answer.
 func (s *Stage) kill(c *call) {
 	if s.err != nil {
 		return
@@ -199,7 +199,7 @@ func (s *Stage) kill(c *call) {
 	c.ended = true
 }
 
-// reopen starts a shop in the place of one that was killed.
+// reopen starts a new shop in place of a killed one.
 func (s *Stage) reopen(at int) {
 	if s.err == nil {
 		var err error
@@ -208,7 +208,7 @@ func (s *Stage) reopen(at int) {
 	}
 }
 
-// pause stops the process of a shop in its tracks, and resume lets it go on.
+// pause suspends the process of a shop, and resume continues it.
 func (s *Stage) pause(at int) {
 	if s.err == nil {
 		s.must(s.shops[at].Pause(s.ctx))
@@ -221,7 +221,7 @@ func (s *Stage) resume(at int) {
 	}
 }
 
-// loseLocks makes Redis forget all locks.
+// loseLocks deletes all locks from Redis.
 func (s *Stage) loseLocks() {
 	if s.err == nil {
 		s.must(ways.LoseLocks(s.ctx, s.env))

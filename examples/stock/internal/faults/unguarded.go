@@ -4,7 +4,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// unguarded: everything happens between reading and writing.
+// unguarded returns the scripts of the ways without a shared lock. The faults happen between read and write.
 func unguarded() []Script {
 	return []Script{
 		{
@@ -18,7 +18,7 @@ func unguarded() []Script {
 			Want: Facts{Sold: 2, Accepted: 2, Duplicates: 1},
 		},
 		{
-			Way: "mutex-one", Name: "somebody else in this process buys between read and write",
+			Way: "mutex-one", Name: "another call in this process buys between read and write",
 			Play: func(s *Stage) {
 				ann := s.begin(here, "ann", stopAt(ways.Read))
 				bob := s.bobWaits(here)
@@ -35,14 +35,14 @@ func unguarded() []Script {
 	}
 }
 
-// boughtMeanwhile has ann read, bob buy the last one, and ann write.
+// boughtMeanwhile lets ann read, bob buy the last item, and ann write.
 func boughtMeanwhile(s *Stage) {
 	ann := s.begin(here, "ann", stopAt(ways.Read))
 	s.click(there, "bob")
 	s.goOn(ann)
 }
 
-// doubleClick has ann read, and buy with a second click, and write.
+// doubleClick lets ann read, buy with a second click, and then write.
 func doubleClick(s *Stage) {
 	first := s.begin(here, "ann", stopAt(ways.Read))
 	s.click(there, "ann")

@@ -1,4 +1,4 @@
-// Package memcached runs a Memcached.
+// Package memcached runs a Memcached server.
 package memcached
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/internal/test/process"
 )
 
-// ErrNotInstalled: there is no memcached on the PATH.
+// ErrNotInstalled means that the PATH has no memcached.
 var ErrNotInstalled = errors.New("memcached is not installed")
 
 // A Server is a small Memcached on a free port.
@@ -32,7 +32,7 @@ func Start(ctx context.Context) (*Server, error) {
 		return nil, ErrNotInstalled
 	}
 	s := &Server{path: path}
-	const tries = 5 // somebody else may take the free port first
+	const tries = 5 // another process may take the free port first
 	for range tries {
 		if s.addr, err = process.FreeAddr(ctx); err != nil {
 			return nil, err
@@ -47,33 +47,33 @@ func Start(ctx context.Context) (*Server, error) {
 // Addr returns host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Restart kills the server, and starts it again at the same address.
+// Restart kills the server and starts it again at the same address.
 func (s *Server) Restart(ctx context.Context) error {
 	s.Close()
 	return s.start(ctx)
 }
 
-// Close ends the server.
+// Close kills the server.
 func (s *Server) Close() { s.proc.Kill() }
 
-// Fill stores so many entries as long as key and value that there is no room for what was there before.
+// Fill stores enough entries, of the same size as key and value, to evict all earlier entries.
 func (s *Server) Fill(ctx context.Context, key, value string) (err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.addr)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	const entries = 60_000 // about three times what it keeps
+	const entries = 60_000 // about three times the capacity
 	w := bufio.NewWriter(conn)
 	for n := range entries {
-		// A client that waits for each reply would take seconds.
+		// Waiting for each reply would take seconds.
 		_, _ = fmt.Fprintf(w, "set %0*d 0 0 %d noreply\r\n%s\r\n", len(key), n, len(value), value) // Flush has the error
 	}
 	_, _ = w.WriteString("version\r\n")
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = bufio.NewReader(conn).ReadString('\n') // it has done all before
+	_, err = bufio.NewReader(conn).ReadString('\n') // the answer comes after all entries
 	return err
 }
 
@@ -84,7 +84,7 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	args := []string{"-l", "127.0.0.1", "-p", port, "-U", "0", "-m", "2", "-t", "1"}
 	if me, err := user.Current(); err == nil && me.Uid == "0" {
-		args = append(args, "-u", me.Username) // it wants to be told
+		args = append(args, "-u", me.Username) // memcached refuses to run as root otherwise
 	}
 	//nolint:gosec // found on the PATH
 	s.proc, err = process.Start(exec.CommandContext(context.WithoutCancel(ctx), s.path, args...))
@@ -109,7 +109,7 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-s.proc.Ended():
-			return errors.New("it ended at once")
+			return errors.New("memcached ended immediately")
 		case <-ctx.Done():
 			return ctx.Err()
 		}

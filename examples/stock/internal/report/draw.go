@@ -3,176 +3,83 @@ package report
 import (
 	"errors"
 	"fmt"
-	"image/color"
 	"io"
 	"math"
-	"strconv"
+	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+	"github.com/lockmw/go/examples/internal/chart"
 )
 
-// The picture has a line for each way and a column for each of three figures.
-const (
-	pictureWidth = 960 // points
-	lineHeight   = 20
-	around       = 90 // what is above and below the lines, altogether
-	textSize     = 10
-)
-
-var (
-	keeps  = color.NRGBA{0x2b, 0x5c, 0x8a, 0xff} // a way that keeps its promises
-	breaks = color.NRGBA{0xe0, 0x8a, 0x3c, 0xff} // a way that a script has caught
-	wrong  = color.NRGBA{0xb3, 0x26, 0x1e, 0xff}
-	grid   = color.NRGBA{0xd0, 0xd7, 0xde, 0xff}
-	letter = color.NRGBA{0x1f, 0x23, 0x28, 0xff}
-)
-
-// Draw draws the figures as an SVG.
+// Draw draws the figures as an SVG: a line for each way, and a column for each of three figures.
 func (r *Report) Draw(w io.Writer) error {
-	rows := r.drawn()
-	if len(rows) == 0 {
+	page := chart.Page{
+		Title: fmt.Sprintf("%s people, %d clicks each, %d in stock; %s, %s", chart.Number(float64(r.Users)), r.Clicks, r.Stock, r.Database, r.redisKind()),
+		Legend: []chart.Mark{
+			{Tone: chart.Good, Says: "correct under load and in each fault script"},
+			{Tone: chart.Warn, Says: "correct under load, with a known flaw in a fault script"},
+			{Tone: chart.Bad, Says: "broken under load or by a fault script"},
+		},
+		Margin: 112, Shares: []float64{10, 11, 12},
+		Heads: []string{"requests per second", "time to answer: p50 to p99, ms", "what went wrong"},
+	}
+	speed := chart.Panel{Most: 1, Room: 42}
+	waits := chart.Panel{Log: true, Least: math.Inf(1), Most: math.Inf(-1), Room: 70}
+	var wrong chart.Panel
+	for i := range r.Ways {
+		row := &r.Ways[i]
+		if row.Skipped != "" {
+			continue
+		}
+		page.Names = append(page.Names, row.Name)
+		tone := row.tone()
+		speed.Most = max(speed.Most, row.PerSecond)
+		speed.Lines = append(speed.Lines, chart.Line{
+			Bars: []chart.Bar{{To: row.PerSecond, Tone: tone}}, Note: chart.Number(math.Round(row.PerSecond)),
+		})
+		from, to := math.Log10(max(row.P50, 0.01)), math.Log10(max(row.P99, 0.01))
+		waits.Least, waits.Most = min(waits.Least, math.Floor(from)), max(waits.Most, to, math.Floor(from)+1)
+		waits.Lines = append(waits.Lines, chart.Line{
+			Bars: []chart.Bar{{From: from, To: max(to, from+0.02), Tone: tone}}, Note: fmt.Sprintf("%.0f to %.0f", row.P50, row.P99),
+		})
+		wrong.Lines = append(wrong.Lines, chart.Line{Note: row.wrongs(), Tone: tone})
+	}
+	if len(page.Names) == 0 {
 		return errors.New("nothing was run that could be drawn")
 	}
-	canvas := vgsvg.New(pictureWidth, vg.Length(around+lineHeight*len(rows)))
-	if err := r.drawOn(draw.New(canvas), rows); err != nil {
-		return err
-	}
-	_, err := canvas.WriteTo(w)
-	return err
+	page.Rows = []chart.Row{{Panels: []chart.Panel{speed, waits, wrong}}}
+	return page.Draw(w)
 }
 
-// drawn returns the rows that were run, the last one first: plots count from below.
-func (r *Report) drawn() (rows []*Row) {
-	for i := range r.Ways {
-		if row := &r.Ways[len(r.Ways)-1-i]; row.Skipped == "" {
-			rows = append(rows, row)
-		}
+// tone is the verdict on a way.
+func (r *Row) tone() chart.Tone {
+	switch {
+	case !r.Kept || r.Oversold+r.Duplicates > 0:
+		return chart.Bad
+	case r.flaws() > 0:
+		return chart.Warn
 	}
-	return rows
-}
-
-func (r *Report) drawOn(page draw.Canvas, rows []*Row) error {
-	plots := [][]*plot.Plot{nil}
-	for i, fill := range []func(*plot.Plot, []*Row) error{drawSpeed, drawWaits, drawWrong} {
-		p := newPlot(rows, i == 0)
-		if err := fill(p, rows); err != nil {
-			return err
-		}
-		plots[0] = append(plots[0], p)
-	}
-	plots[0][0].Title.Text = fmt.Sprintf("%d people, %d clicks each, %d in stock; %s, %s", r.Users, r.Clicks, r.Stock, r.Database, r.redisKind())
-	tiles := draw.Tiles{Rows: 1, Cols: 3, PadX: 14, PadTop: 8, PadBottom: 8, PadLeft: 8, PadRight: 12}
-	for i, tile := range plot.Align(plots, tiles, page)[0] {
-		plots[0][i].Draw(tile)
-	}
-	return nil
-}
-
-func newPlot(rows []*Row, named bool) *plot.Plot {
-	p := plot.New()
-	p.BackgroundColor = color.White
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
-		style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: textSize}
-		style.Color = letter
-	}
-	p.Title.Padding = 6
-	names := make([]string, len(rows))
-	if named {
-		for i, row := range rows {
-			names[i] = row.Name
-		}
-	}
-	p.NominalY(names...)
-	p.Y.Min, p.Y.Max = -0.6, float64(len(rows))-0.4
-	p.X.Padding, p.X.LineStyle.Width, p.X.Tick.LineStyle.Width = 0, 0, 0
-	p.X.Tick.Marker = few{}
-	lines := plotter.NewGrid()
-	lines.Horizontal.Width, lines.Vertical.Color = 0, grid
-	p.Add(lines)
-	return p
-}
-
-// ink is the colour of a way.
-func (r *Row) ink() color.Color {
-	if r.Kept {
-		return keeps
-	}
-	return breaks
-}
-
-func drawSpeed(p *plot.Plot, rows []*Row) error {
-	p.X.Label.Text = "requests per second (blue: keeps its promises)"
-	var most float64
-	for i, row := range rows {
-		most = max(most, row.PerSecond)
-		if err := bar(p, i, 0, row.PerSecond, row.ink()); err != nil {
-			return err
-		}
-		if err := note(p, row.PerSecond, i, fmt.Sprintf("%.0f", row.PerSecond), letter); err != nil {
-			return err
-		}
-	}
-	p.X.Min, p.X.Max = 0, 1.25*most
-	return nil
-}
-
-// drawWaits draws a bar from p50 to p99, by their logarithms.
-func drawWaits(p *plot.Plot, rows []*Row) error {
-	p.X.Label.Text = "time to answer: from p50 to p99, ms"
-	p.X.Tick.Marker = decades{}
-	least, most := math.Inf(1), math.Inf(-1)
-	for i, row := range rows {
-		from, to := math.Log10(max(row.P50, 0.01)), math.Log10(max(row.P99, 0.01))
-		least, most = min(least, from), max(most, to)
-		if err := bar(p, i, from, max(to, from+0.02), row.ink()); err != nil {
-			return err
-		}
-		if err := note(p, to, i, fmt.Sprintf("%.0f to %.0f", row.P50, row.P99), letter); err != nil {
-			return err
-		}
-	}
-	p.X.Min, p.X.Max = math.Floor(least), most+0.35*max(1, most-math.Floor(least))
-	return nil
-}
-
-// drawWrong draws the orders that should not be, and notes what the scripts have shown.
-func drawWrong(p *plot.Plot, rows []*Row) error {
-	p.X.Label.Text = "orders too many under load, and flaws that scripts show"
-	var most float64 = 1
-	for i, row := range rows {
-		n := float64(row.Oversold + row.Duplicates)
-		most = max(most, n)
-		if err := bar(p, i, 0, n, wrong); err != nil {
-			return err
-		}
-		said, ink := row.wrongs()
-		if err := note(p, n, i, said, ink); err != nil {
-			return err
-		}
-	}
-	p.X.Min, p.X.Max = 0, 2*most
-	return nil
+	return chart.Good
 }
 
 // wrongs says what went wrong.
-func (r *Row) wrongs() (string, color.Color) {
-	said, ink := "none", color.Color(letter)
-	if r.Oversold+r.Duplicates > 0 {
-		said, ink = fmt.Sprintf("%d oversold, %d twice", r.Oversold, r.Duplicates), wrong
+func (r *Row) wrongs() string {
+	var said []string
+	if r.Oversold > 0 {
+		said = append(said, chart.Number(float64(r.Oversold))+" oversold")
+	}
+	if r.Duplicates > 0 {
+		said = append(said, chart.Number(float64(r.Duplicates))+" twice")
 	}
 	switch n := r.flaws(); {
 	case n == 1:
-		return said + "; 1 flaw", wrong
+		said = append(said, "1 flaw")
 	case n > 1:
-		return fmt.Sprintf("%s; %d flaws", said, n), wrong
+		said = append(said, fmt.Sprintf("%d flaws", n))
 	}
-	return said, ink
+	if len(said) == 0 {
+		return "nothing"
+	}
+	return strings.Join(said, ", ")
 }
 
 // flaws counts the scripts that let something go wrong.
@@ -184,66 +91,4 @@ func (r *Row) flaws() (n int) {
 		}
 	}
 	return n
-}
-
-// bar draws a bar on the line i.
-func bar(p *plot.Plot, i int, from, to float64, ink color.Color) error {
-	if to <= from {
-		return nil
-	}
-	const half = 0.32
-	y := float64(i)
-	box, err := plotter.NewPolygon(plotter.XYs{{X: from, Y: y - half}, {X: to, Y: y - half}, {X: to, Y: y + half}, {X: from, Y: y + half}})
-	if err != nil {
-		return err
-	}
-	box.Color, box.LineStyle.Width = ink, 0
-	p.Add(box)
-	return nil
-}
-
-// note writes beside a bar.
-func note(p *plot.Plot, x float64, i int, said string, ink color.Color) error {
-	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: float64(i)}}, Labels: []string{said}})
-	if err != nil {
-		return err
-	}
-	style := &labels.TextStyle[0]
-	style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: textSize - 1}
-	style.Color = ink
-	style.YAlign = draw.YCenter
-	labels.Offset.X = 4
-	p.Add(labels)
-	return nil
-}
-
-// few makes few marks on an axis: a picture of three columns is narrow.
-type few struct{}
-
-// Ticks implements plot.Ticker.
-func (few) Ticks(from, to float64) (marks []plot.Tick) {
-	step := math.Pow(10, math.Floor(math.Log10(to-from)))
-	for (to-from)/step < 3 {
-		step /= 2
-	}
-	for (to-from)/step > 5 {
-		step *= 2
-	}
-	for x := 0.0; x <= to; x += step {
-		if x >= from && x == math.Trunc(x) {
-			marks = append(marks, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'f', -1, 64)})
-		}
-	}
-	return marks
-}
-
-// decades marks 1, 10, 100 on an axis of logarithms.
-type decades struct{}
-
-// Ticks implements plot.Ticker.
-func (decades) Ticks(from, to float64) (marks []plot.Tick) {
-	for x := math.Ceil(from); x <= to; x++ {
-		marks = append(marks, plot.Tick{Value: x, Label: strconv.FormatFloat(math.Pow(10, x), 'f', -1, 64)})
-	}
-	return marks
 }

@@ -1,4 +1,4 @@
-// Package report prints and draws what came of each way.
+// Package report prints and draws the results of each way.
 package report
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/shop"
 )
 
-// A Report is what came of all ways.
+// A Report has the results of all ways.
 type Report struct {
 	Database string `json:"database"`
 	Redis    string `json:"redis"`
@@ -23,44 +23,44 @@ type Report struct {
 	Ways     []Row  `json:"ways"`
 }
 
-// redisKind is Redis without its address.
+// redisKind returns Redis without its address.
 func (r *Report) redisKind() string {
 	kind, _, _ := strings.Cut(r.Redis, " at ")
 	return kind
 }
 
-// A Row is what came of one way.
+// A Row has the results of one way.
 type Row struct {
 	Name    string `json:"name"`
 	Does    string `json:"does"`
-	Kept    bool   `json:"keeps_promises"`    // it should
+	Kept    bool   `json:"keeps_promises"`    // the way should keep its promises
 	Skipped string `json:"skipped,omitempty"` // why it was not run
 
 	Sold        int     `json:"sold"`       // orders in the books
-	Oversold    int     `json:"oversold"`   // … beyond the stock
-	Duplicates  int     `json:"duplicates"` // … beyond a user's first
-	Unsold      int     `json:"unsold"`     // what was left, though somebody wanted it
+	Oversold    int     `json:"oversold"`   // orders beyond the stock
+	Duplicates  int     `json:"duplicates"` // orders beyond a user's first
+	Unsold      int     `json:"unsold"`     // remaining stock that users wanted
 	LostOrders  int     `json:"lost_orders"`
 	Busy        int     `json:"busy"` // calls that ran out of patience, or lost their lock
 	PerSecond   float64 `json:"requests_per_second"`
 	P50         float64 `json:"p50_ms"`
 	P99         float64 `json:"p99_ms"`
 	Retries     int     `json:"retries"`
-	Failed      string  `json:"failed,omitempty"` // the first error that a crowd should never get
+	Failed      string  `json:"failed,omitempty"` // the first error that should never occur
 	Scripts     []Scene `json:"faults"`
 	WasAccepted int     `json:"accepted"`
 }
 
-// A Scene is what came of one fault script.
+// A Scene has the results of one fault script.
 type Scene struct {
 	Name    string       `json:"name"`
 	Skipped string       `json:"skipped,omitempty"` // why it was not played
-	Failed  string       `json:"failed,omitempty"`  // why it did not come to its end
+	Failed  string       `json:"failed,omitempty"`  // why it did not finish
 	Seen    bool         `json:"as_expected"`
 	Facts   faults.Facts `json:"facts"`
 }
 
-// AddLoad notes how the crowd was served.
+// AddLoad adds the figures of the crowd.
 func (r *Row) AddLoad(t *crowd.Tally) {
 	r.WasAccepted = t.Results[shop.Sold]
 	r.LostOrders = max(0, r.WasAccepted-r.Sold)
@@ -74,7 +74,7 @@ func (r *Row) AddLoad(t *crowd.Tally) {
 	}
 }
 
-// Broken reports whether a way broke a promise that it should keep, or a script did not come to its end.
+// Broken reports whether the way broke a promise that it should keep, or a script did not finish.
 func (r *Row) Broken() bool {
 	for _, s := range r.Scripts {
 		if s.Failed != "" || r.Kept && s.Skipped == "" && !s.Seen {
@@ -84,7 +84,7 @@ func (r *Row) Broken() bool {
 	return r.Kept && (r.Oversold+r.Duplicates+r.Unsold+r.LostOrders > 0 || r.Failed != "")
 }
 
-// Broken reports whether any of the ways is.
+// Broken reports whether any way is broken.
 func (r *Report) Broken() bool {
 	for i := range r.Ways {
 		if r.Ways[i].Broken() {

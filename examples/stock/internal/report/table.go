@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// Write prints the report: what came of the crowd, then what the scripts let go wrong, and the verdict.
+// Write prints the report: the figures under load, the faults that scripts reproduce, and the verdict.
 func (r *Report) Write(w io.Writer, asJSON bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d people click %d times each, %d clicks at a time, on two processes; %s.\n%s, %s.\n\n",
@@ -17,7 +17,7 @@ func (r *Report) Write(w io.Writer, asJSON bool) error {
 	if err := r.writeLoad(&b); err != nil {
 		return err
 	}
-	b.WriteString("\nWhat goes wrong, every time:\n\n")
+	b.WriteString("\nFaults, reproduced by scripts:\n\n")
 	if err := r.writeScripts(&b); err != nil {
 		return err
 	}
@@ -56,13 +56,13 @@ func (r *Report) writeLoad(w io.Writer) error {
 	return t.Flush()
 }
 
-// remark says what else is strange.
+// remark lists further irregularities.
 func (r *Row) remark() string {
 	var words []string
 	for _, n := range []struct {
 		n    int
 		word string
-	}{{r.Unsold, "unsold"}, {r.LostOrders, "lost"}, {r.Busy, "told to come again"}} {
+	}{{r.Unsold, "unsold"}, {r.LostOrders, "lost"}, {r.Busy, "told to retry"}} {
 		if n.n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", n.n, n.word))
 		}
@@ -95,7 +95,7 @@ func (s *Scene) outcome() string {
 	case s.Failed != "":
 		return "failed: " + s.Failed
 	case !s.Seen:
-		return s.Facts.String() + " (not what it should show)"
+		return s.Facts.String() + " (not as expected)"
 	}
 	return s.Facts.String()
 }
@@ -108,8 +108,8 @@ func (r *Report) writeVerdict(w io.Writer) {
 		}
 	}
 	if len(broken) > 0 {
-		_, _ = fmt.Fprintf(w, "Not as it should be: %s.\n", strings.Join(broken, ", "))
+		_, _ = fmt.Fprintf(w, "Promises broken by: %s.\n", strings.Join(broken, ", "))
 		return
 	}
-	_, _ = fmt.Fprintln(w, "No way that should keep its promises oversold anything, or let anybody order twice.")
+	_, _ = fmt.Fprintln(w, "Every way behaved as expected. Under load, the ways that should keep their promises oversold nothing and took no order twice.")
 }

@@ -1,4 +1,4 @@
-// Package settings reads the flags.
+// Package settings parses the flags.
 package settings
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// Settings are what the flags say.
+// Settings has the values of the flags.
 type Settings struct {
 	crowd.Plan
 
@@ -29,8 +29,8 @@ type Settings struct {
 	SVG      string // a file; "" without the flag
 }
 
-const usage = `Stock sells the last items of a shop in many ways, over HTTP and in two processes, and lets
-go wrong what can. Ways, for -ways:
+const usage = `Stock sells the last items of a shop in many ways, over HTTP and in two processes, and
+reproduces the faults of each way. Ways, for -ways:
 
 `
 
@@ -38,19 +38,19 @@ go wrong what can. Ways, for -ways:
 func Parse(args []string, stderr io.Writer) (Settings, error) {
 	var c Settings
 	f := flag.NewFlagSet("stock", flag.ContinueOnError)
-	f.IntVar(&c.Users, "users", 200, "how many people want something")
-	f.IntVar(&c.Clicks, "clicks", 3, "how often each of them clicks")
-	f.IntVar(&c.Items, "items", 1, "how many different things are for sale")
-	f.IntVar(&c.Stock, "stock", 50, "how many there are of each")
-	f.IntVar(&c.AtOnce, "at-once", 32, "how many clicks are under way at a time")
-	f.Uint64Var(&c.Seed, "seed", 1, "who wants what")
-	f.DurationVar(&c.Payment, "payment", time.Millisecond, "how long the bank takes for one")
-	names := f.String("ways", "", "only these `names`, separated by commas")
+	f.IntVar(&c.Users, "users", 200, "number of users")
+	f.IntVar(&c.Clicks, "clicks", 3, "clicks of each user")
+	f.IntVar(&c.Items, "items", 1, "number of different items")
+	f.IntVar(&c.Stock, "stock", 50, "stock of each item")
+	f.IntVar(&c.AtOnce, "at-once", 32, "number of simultaneous clicks")
+	f.Uint64Var(&c.Seed, "seed", 1, "random seed for the items that users want")
+	f.DurationVar(&c.Payment, "payment", time.Millisecond, "duration of a payment")
+	names := f.String("ways", "", "`names` of the ways to run, separated by commas (default all)")
 	f.StringVar(&c.Redis, "redis", "", "use the Redis at `host:port` instead of an embedded one")
 	f.StringVar(&c.Database, "db", "", "use the database at `url` instead of an embedded SQLite:\n"+
 		"postgres://user:password@host/database or mysql://user:password@host/database")
-	f.BoolVar(&c.JSON, "json", false, "print the figures as JSON too, as the last line")
-	f.StringVar(&c.SVG, "svg", "", "draw the figures into this `file`")
+	f.BoolVar(&c.JSON, "json", false, "also print the figures as JSON, in the last line")
+	f.StringVar(&c.SVG, "svg", "", "draw the figures into the SVG `file`")
 
 	if err := flags.Parse(f, args, stderr, writeUsage); err != nil {
 		return c, err
@@ -106,7 +106,7 @@ func choose(names string) ([]ways.Way, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(all, func(w ways.Way) bool { return w.Name == strings.TrimSpace(name) })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no way %q (-h lists them)", name)
+			return nil, fmt.Errorf("unknown way %q (-h lists the ways)", name)
 		}
 		chosen = append(chosen, all[i])
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// Live is the life of a shop's process. It ends with the commands.
+// Live runs a shop in its process. It ends when the commands end.
 func Live(spec Spec, commands *json.Decoder, reports *json.Encoder) error {
-	// A Ctrl-C reaches all processes of a terminal. The one that has started this one says when to end.
+	// Ctrl-C reaches all processes of a terminal. This process ends when its parent tells it to.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 	s := &server{reports: reports, stopped: make(map[string]chan struct{})}
 	err := s.open(spec)
@@ -48,7 +48,7 @@ type server struct {
 func (s *server) open(spec Spec) error {
 	i := slices.IndexFunc(ways.All(), func(w ways.Way) bool { return w.Name == spec.Way })
 	if i < 0 {
-		return fmt.Errorf("there is no way %q", spec.Way)
+		return fmt.Errorf("unknown way %q", spec.Way)
 	}
 	env, err := ways.NewEnv(context.Background(), spec.Place)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *server) report(r report) error {
 	return s.reports.Encode(r)
 }
 
-// stopper returns what stops work for a user, until the process is told that it may go on.
+// stopper returns a function that blocks the work for a user until a command releases it.
 func (s *server) stopper(user string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		release := make(chan struct{})
@@ -101,7 +101,7 @@ func (s *server) stopper(user string) func(context.Context) error {
 		select {
 		case <-release:
 			return nil
-		case <-ctx.Done(): // nobody waits any more, or the lock is lost
+		case <-ctx.Done(): // the caller has left, or the lock is lost
 			return context.Cause(ctx)
 		}
 	}
@@ -152,5 +152,5 @@ func (s *server) order(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, status int, a Answer) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(a) // the client has gone
+	_ = json.NewEncoder(w).Encode(a) // fails only if the client has disconnected
 }

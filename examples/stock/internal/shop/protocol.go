@@ -1,4 +1,4 @@
-// Package shop is a process that sells over HTTP in one way, and the handle by which another one runs it.
+// Package shop runs shops: processes that sell over HTTP in one way.
 package shop
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 )
 
-// A Spec is what a shop's process is started with.
+// A Spec configures a shop's process.
 type Spec struct {
 	Place ways.Place
 	Way   string // its name
@@ -27,10 +27,10 @@ type Order struct {
 type Answer struct {
 	Result  Result `json:"result"`
 	Retries int    `json:"retries"`
-	Why     string `json:"why,omitempty"` // the error, of a call that failed
+	Why     string `json:"why,omitempty"` // the error of a failed call
 }
 
-// A Result says what became of a call.
+// A Result is the outcome of a call.
 type Result string
 
 // The results.
@@ -43,14 +43,14 @@ const (
 	Failed  Result = "failed"
 )
 
-// A report is what a shop's process tells the one that has started it.
+// A report is a message from a shop's process to its parent.
 type report struct {
-	URL     string `json:"url,omitempty"`     // it is open
+	URL     string `json:"url,omitempty"`     // the shop is open at this URL
 	Stopped string `json:"stopped,omitempty"` // the call of this user has stopped
-	Err     string `json:"err,omitempty"`     // it could not open
+	Err     string `json:"err,omitempty"`     // the shop could not open
 }
 
-// A command is what a shop's process is told.
+// A command is a message to a shop's process.
 type command struct {
-	GoOn string `json:"go_on"` // lets the call of this user go on
+	GoOn string `json:"go_on"` // resumes the call of this user
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/internal/test/process"
 )
 
-// A Shop is a process that sells. Its methods are safe for concurrent use, Close and Kill apart.
+// A Shop is a process that sells. Its methods, except Close and Kill, are safe for concurrent use.
 type Shop struct {
 	url     string
 	child   *process.Child
@@ -20,7 +20,7 @@ type Shop struct {
 	read    chan struct{} // closed when the reports have ended
 }
 
-// Open starts a shop, which is killed when ctx ends. The program must have called process.ChildMain with Live.
+// Open starts a shop, which is killed when ctx ends. The program must call process.ChildMain with Live at its start.
 func Open(ctx context.Context, spec Spec) (*Shop, error) {
 	child, err := process.StartChild(ctx, spec, nil)
 	if err != nil {
@@ -57,22 +57,22 @@ func (s *Shop) readReports() {
 	}
 }
 
-// Stopped tells the users whose calls have stopped where they should.
+// Stopped receives the user of each call that has stopped at its point.
 func (s *Shop) Stopped() <-chan string { return s.stopped }
 
-// GoOn lets a call go on that has stopped.
+// GoOn resumes a stopped call.
 func (s *Shop) GoOn(user string) error { return s.child.Orders.Encode(command{user}) }
 
-// PID returns the number of the process.
+// PID returns the id of the process.
 func (s *Shop) PID() int { return s.child.PID() }
 
-// Pause stops the process; the error is errors.ErrUnsupported elsewhere than on Linux.
+// Pause suspends the process. It returns errors.ErrUnsupported on systems other than Linux.
 func (s *Shop) Pause(ctx context.Context) error { return s.child.Pause(ctx) }
 
-// Resume ends Pause.
+// Resume continues the process after Pause.
 func (s *Shop) Resume() error { return s.child.Resume() }
 
-// Kill ends the process without a chance to do anything.
+// Kill kills the process immediately.
 func (s *Shop) Kill() {
 	s.child.CloseOrders()
 	s.child.Kill()
@@ -80,7 +80,7 @@ func (s *Shop) Kill() {
 	s.child.CloseReports()
 }
 
-// Close lets the process end, and kills it if that takes long.
+// Close lets the process end, and kills it after a while.
 func (s *Shop) Close() error {
 	s.child.CloseOrders()
 	select {

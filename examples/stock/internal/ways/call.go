@@ -9,12 +9,12 @@ import (
 // A Call is one click on "buy".
 type Call struct {
 	User, Item string
-	Patience   time.Duration // how long it waits for a lock, or tries
-	Nested     bool          // takes the lock once more while it holds it
+	Patience   time.Duration // how long it waits for a lock or retries
+	Nested     bool          // takes the lock again while it holds it
 	LosesReply bool          // the reply to its first try to take a lock is lost on the way
-	StopAt     Point         // where a fault script stops it; "" is nowhere
+	StopAt     Point         // where a fault script stops it; "": nowhere
 
-	// Stop is called there. It returns when the call may go on, or with the error of ctx.
+	// Stop is called at StopAt. It returns when the call may continue, or returns the error of ctx.
 	Stop func(ctx context.Context) error
 
 	retries int
@@ -25,18 +25,18 @@ type Point string
 
 // The points.
 const (
-	Acquired Point = "acquired" // it has the lock, and has done nothing yet
-	Busy     Point = "busy"     // it has found the lock taken, and is going to try again
-	Read     Point = "read"     // it has read the stock, and decided to buy
+	Acquired Point = "acquired" // it holds the lock and has done nothing yet
+	Busy     Point = "busy"     // it has found the lock taken and will retry
+	Read     Point = "read"     // it has read the stock and decided to buy
 	Sent     Point = "sent"     // its write is on the way to the database
-	Written  Point = "written"  // its order is stored, and it still has the lock
-	Checked  Point = "checked"  // it has seen that the lock is its own, and is going to delete it
-	Unlocked Point = "unlocked" // it has released the lock, and is going to commit
-	Reserved Point = "reserved" // Redis has counted it, and nobody else knows of it yet
+	Written  Point = "written"  // its order is stored, and it still holds the lock
+	Checked  Point = "checked"  // it has checked that the lock is its own and will delete it
+	Unlocked Point = "unlocked" // it has released the lock and will commit
+	Reserved Point = "reserved" // only Redis has counted it so far
 	Taken    Point = "taken"    // a worker has begun to store its order
 )
 
-// at stops the call, if a script wants it stopped here. It stops there once.
+// at stops the call if StopAt is p. It stops there only once.
 func (c *Call) at(ctx context.Context, p Point) error {
 	if c.StopAt != p {
 		return nil
@@ -45,7 +45,7 @@ func (c *Call) at(ctx context.Context, p Point) error {
 	return c.Stop(ctx)
 }
 
-// send is at Sent. A statement that is on its way is not called back when its sender's context ends.
+// send is at for Sent. Its context does not end with ctx, because a statement on its way cannot be recalled.
 func (c *Call) send(ctx context.Context) (context.Context, error) {
 	if c.StopAt != Sent {
 		return ctx, nil
@@ -53,16 +53,16 @@ func (c *Call) send(ctx context.Context) (context.Context, error) {
 	return context.WithoutCancel(ctx), c.at(ctx, Sent)
 }
 
-// retried counts a try that was in vain.
+// retried counts a failed try.
 func (c *Call) retried() { c.retries++ }
 
-// Retries returns how often the call had to try again.
+// Retries returns the number of retries.
 func (c *Call) Retries() int { return c.retries }
 
-// Why a call does not end in an order.
+// Reasons why a call ends without an order.
 var (
 	ErrSoldOut = errors.New("sold out")
 	ErrSecond  = errors.New("this user has ordered already")
-	ErrBusy    = errors.New("somebody else has the lock")
+	ErrBusy    = errors.New("the lock is busy")
 	ErrLost    = errors.New("the lock was lost")
 )

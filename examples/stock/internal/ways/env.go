@@ -13,32 +13,32 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/books"
 )
 
-// A Place says where everything is that ways work with. It travels to the shops' processes.
+// A Place has the addresses and names that a way uses. It is sent to the shops' processes.
 type Place struct {
-	Name      string // begins the name of each key in Redis, and is that of the queue
+	Name      string // prefix of all keys in Redis, and name of the queue
 	Database  string // the URL
-	Tables    string // begins their names
+	Tables    string // prefix of table names
 	Redis     string // host:port
 	Memcached string // host:port, or ""
 	Lease     time.Duration
-	Payment   time.Duration // how long the bank takes
+	Payment   time.Duration // duration of a payment
 }
 
-// An Env is what a way works with.
+// An Env has the connections of a way.
 type Env struct {
 	Place
 
 	Books     *books.Books
 	Redis     *redis.Client
-	Memcached *memcache.Client // nil if there is none
+	Memcached *memcache.Client // may be nil
 
-	// Stopper returns what stops work for a user that goes on after the user's call. It is set by a shop.
+	// Stopper returns a function that blocks background work for a user. A shop sets it.
 	Stopper func(user string) func(ctx context.Context) error
 
 	closers []func() error
 }
 
-// NewEnv connects to everything.
+// NewEnv opens all connections.
 func NewEnv(ctx context.Context, p Place) (*Env, error) {
 	e := &Env{Place: p}
 	var err error
@@ -58,10 +58,10 @@ func NewEnv(ctx context.Context, p Place) (*Env, error) {
 	return e, nil
 }
 
-// OnClose has f called by Close, the last one first.
+// OnClose registers f for Close, which calls the last one first.
 func (e *Env) OnClose(f func() error) { e.closers = append(e.closers, f) }
 
-// Close ends what was opened.
+// Close closes everything that was opened.
 func (e *Env) Close() error {
 	var err error
 	for len(e.closers) > 0 {
@@ -72,8 +72,8 @@ func (e *Env) Close() error {
 	return err
 }
 
-// Asynq returns the way to Redis for asynq, which uses connections of its own.
+// Asynq returns the connection options of Redis for asynq, which uses its own connections.
 func (e *Env) Asynq() asynq.RedisConnOpt { return asynq.RedisClientOpt{Addr: e.Place.Redis} }
 
-// Pay waits for the bank.
+// Pay simulates a payment.
 func (e *Env) Pay(ctx context.Context) error { return clock.Sleep(ctx, e.Payment) }

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// byLockmw are the ways with locks of lockmw.
+// byLockmw returns the ways with lockmw.
 func byLockmw() []Way {
 	return []Way{
 		{Name: "lockmw-item", Does: "lockmw, a lock per item", Kept: true, Open: openItem},
@@ -30,7 +30,7 @@ func (e *Env) openLocks() (*lockmw.Client, error) {
 func itemKey(c *Call) string { return lockmw.Key("item", c.Item) }
 func userKey(c *Call) string { return lockmw.Key("user", c.User) }
 
-// openItem locks the item while somebody buys it, payment and all.
+// openItem locks the item during a whole purchase, including the payment.
 func openItem(e *Env) (Buy, error) {
 	locks, err := e.openLocks()
 	if err != nil {
@@ -50,8 +50,8 @@ func openItem(e *Env) (Buy, error) {
 	}, nil
 }
 
-// openFine locks the user while they buy, which refuses their second click at once, and the item only while its row is
-// read and written.
+// openFine locks the user during a purchase, so that a second click is refused immediately. It locks the item only while its
+// row is read and written.
 func openFine(e *Env) (Buy, error) {
 	locks, err := e.openLocks()
 	if err != nil {
@@ -60,7 +60,7 @@ func openFine(e *Env) (Buy, error) {
 	return func(ctx context.Context, c *Call) error {
 		ctx, user, err := locks.Lock(ctx, userKey(c), lockmw.WithWait(0))
 		if errors.Is(err, lockmw.ErrBusy) {
-			return ErrSecond // of a double click, and the first is at work
+			return ErrSecond // a double click whose first click is running
 		}
 		if err != nil {
 			return asOurs(err)
@@ -75,7 +75,7 @@ func openFine(e *Env) (Buy, error) {
 		return asOurs(lockmw.Do(ctx, locks, itemKey(c), func(ctx context.Context) error {
 			v, err := e.look(ctx, c)
 			if err != nil {
-				return err // and the bank gives the money back
+				return err // a real shop would refund the payment
 			}
 			if ctx, err = c.send(ctx); err != nil {
 				return err
@@ -85,7 +85,7 @@ func openFine(e *Env) (Buy, error) {
 	}, nil
 }
 
-// openToken is openItem, and has the database refuse what a holder writes that has lost its lock without knowing.
+// openToken is openItem with a check in the database, which refuses the write of a holder that has lost its lock unnoticed.
 func openToken(e *Env) (Buy, error) {
 	locks, err := e.openLocks()
 	if err != nil {
@@ -118,8 +118,8 @@ func (e *Env) buyWithToken(ctx context.Context, c *Call) error {
 		return err
 	}
 	return e.Books.Change(ctx, c.retried, func(tx *books.Tx) error {
-		// A later holder has written if the fence is above the token, and an earlier one has since we read if it is not
-		// what we saw.
+		// A fence above the token means that a later holder has written. Another fence than the one read means that an
+		// earlier holder has written since.
 		n, err := tx.Exec(ctx, `UPDATE {items} SET stock = ?, version = version + 1, fence = ?
 			WHERE id = ? AND fence <= ? AND fence = ?`, v.Stock-1, hold.Token(), c.Item, hold.Token(), v.Fence)
 		if err != nil {
@@ -132,7 +132,7 @@ func (e *Env) buyWithToken(ctx context.Context, c *Call) error {
 	})
 }
 
-// asOurs names what a lock says as the other ways do.
+// asOurs converts errors of lockmw to those of the other ways.
 func asOurs(err error) error {
 	switch {
 	case errors.Is(err, lockmw.ErrBusy):
@@ -143,7 +143,7 @@ func asOurs(err error) error {
 	return err
 }
 
-// LoseLocks makes Redis forget all locks, as a fail-over does to a replica that has not heard of them.
+// LoseLocks deletes all locks from Redis, as after a fail-over to a replica that lacks them.
 func LoseLocks(ctx context.Context, e *Env) error {
 	keys := e.Redis.Scan(ctx, 0, e.Name+":lock*", 1000).Iterator()
 	for keys.Next(ctx) {

@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LostReplies is a hook of a redis client that loses the replies of those commands whose context says so.
+// LostReplies is a go-redis hook that drops the replies of commands with a marked context.
 type LostReplies struct{}
 
 type losingKey struct{}
 
-// losingReply has one reply lost, if a fault script wants that of the call.
+// losingReply marks the context once, if the call has LosesReply.
 func (c *Call) losingReply(ctx context.Context) context.Context {
 	if !c.LosesReply {
 		return ctx
@@ -28,11 +28,11 @@ func (LostReplies) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
-// ProcessHook lets the command be carried out, and says that the connection broke before the reply.
+// ProcessHook runs the command and then reports a broken connection.
 func (LostReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		// The commands that make a new connection have the same context.
+		// Commands that set up a new connection have the same context, so only scripts are affected.
 		if err == nil && strings.HasPrefix(cmd.Name(), "eval") && ctx.Value(losingKey{}) != nil {
 			err = io.ErrUnexpectedEOF
 			cmd.SetErr(err)

@@ -10,14 +10,14 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 )
 
-// byMemcached is the lock that people write with Memcached.
+// byMemcached returns the way with a hand-written Memcached lock.
 func byMemcached() []Way {
 	return []Way{{Name: "memcached", Does: "add with an expiry, delete", Memcached: true, Open: openMemcached}}
 }
 
-// openMemcached has a lock like version 2 of Redis', in a store that may forget anything at any time.
+// openMemcached uses a lock like version 2 of the Redis locks, in a store that may evict any key at any time.
 func openMemcached(e *Env) (Buy, error) {
-	seconds := int32(max(1, e.Lease/time.Second)) // it knows no shorter times
+	seconds := int32(max(1, e.Lease/time.Second)) // the shortest expiry of Memcached
 	return simpleLock{
 		acquire: func(_ context.Context, c *Call, owner string) (bool, error) {
 			err := e.reconnecting(func() error {
@@ -38,11 +38,11 @@ func openMemcached(e *Env) (Buy, error) {
 	}.open(e)
 }
 
-// reconnecting does it once more if the connection was that to a server that has been restarted.
+// reconnecting retries once if the connection broke because the server was restarted.
 func (e *Env) reconnecting(do func() error) error {
 	err := do()
 	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.EOF) {
-		_ = e.Memcached.Close() // the connections that wait for use
+		_ = e.Memcached.Close() // closes idle connections
 		return do()
 	}
 	return err

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/examples/internal/clock"
 )
 
-// A simpleLock is a lock on an item as people write it. Its owner is a random value that each call has for itself.
+// A simpleLock is a hand-written lock on an item. Its owner is a random value of each call.
 type simpleLock struct {
 	acquire func(ctx context.Context, c *Call, owner string) (bool, error) // tries once
 	release func(ctx context.Context, c *Call, owner string) error
@@ -30,7 +30,7 @@ func (l simpleLock) open(e *Env) (Buy, error) {
 		}
 		defer func() {
 			stop()
-			// A call whose client has gone must not leave the lock behind.
+			// The release must happen even if the client has disconnected.
 			err = errors.Join(err, l.release(context.WithoutCancel(ctx), c, owner))
 		}()
 		if err := c.at(ctx, Acquired); err != nil {
@@ -48,7 +48,7 @@ func (l simpleLock) open(e *Env) (Buy, error) {
 	}, nil
 }
 
-// poll tries until the call has the lock, or has no patience left.
+// poll retries until the call gets the lock or its patience ends.
 func (l simpleLock) poll(ctx context.Context, c *Call, owner string) error {
 	end := time.Now().Add(c.Patience)
 	for {

@@ -13,14 +13,14 @@ import (
 
 const typeStore = "order:store"
 
-// An orderTask is what a worker is told of an order.
+// An orderTask is the payload of a task.
 type orderTask struct {
 	Item, User string
 	StopAt     Point `json:",omitempty"` // for fault scripts
 }
 
-// openScript answers as soon as Redis has counted the order. Workers, one of them in each process, take the money and
-// store the order.
+// openScript answers as soon as Redis has counted the order. An asynq server in each process takes the payment and stores
+// the order.
 func openScript(e *Env) (Buy, error) {
 	queue := asynq.NewClient(e.Asynq())
 	e.OnClose(queue.Close)
@@ -47,7 +47,7 @@ func openScript(e *Env) (Buy, error) {
 			return err
 		}
 		err := e.enqueue(ctx, queue, orderTask{c.Item, c.User, c.StopAt})
-		if err != nil { // nobody will store it
+		if err != nil { // no worker will store it
 			keys := []string{e.stockKey(c.Item), e.buyersKey(c.Item)}
 			err = errors.Join(err, giveBack.Run(context.WithoutCancel(ctx), e.Redis, keys, c.User).Err())
 		}
@@ -55,7 +55,7 @@ func openScript(e *Env) (Buy, error) {
 	}, nil
 }
 
-// enqueue hands an order to the workers. Its ID keeps an order from having two tasks at a time.
+// enqueue passes an order to the workers. The task's ID prevents a second task for the same order.
 func (e *Env) enqueue(ctx context.Context, queue *asynq.Client, o orderTask) error {
 	payload, err := json.Marshal(o)
 	if err != nil {
@@ -83,8 +83,8 @@ func (e *Env) storeTask(ctx context.Context, t *asynq.Task) error {
 	return e.store(ctx, &Call{User: o.User, Item: o.Item, StopAt: o.StopAt, Stop: e.Stopper(o.User)}, Taken)
 }
 
-// enqueueForgotten hands those orders to the workers that Redis has counted and the books have not: a process died
-// between the script and the queue. A shop does so when it opens.
+// enqueueForgotten enqueues orders that Redis has counted and the books lack, because a process died between the script and
+// the queue. A shop calls it when it opens.
 func (e *Env) enqueueForgotten(queue *asynq.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

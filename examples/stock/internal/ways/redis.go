@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/books"
 )
 
-// inRedis are the ways in which Redis counts the stock and knows the buyers, and the books hear of it later.
+// inRedis returns the ways that keep stock and buyers in Redis and store orders in the books later.
 func inRedis() []Way {
 	return []Way{
 		{Name: "lua-queue", Does: "one script in Redis, then a queue", Kept: true, Open: openScript, Offer: offerInRedis, Left: leftInRedis},
@@ -19,7 +19,7 @@ func inRedis() []Way {
 	}
 }
 
-// stockKey counts what is left of an item, and buyersKey is the set of those who have it.
+// stockKey is the key of the remaining stock, and buyersKey that of the set of buyers.
 func (e *Env) stockKey(item string) string  { return e.Name + ":stock:" + item }
 func (e *Env) buyersKey(item string) string { return e.Name + ":buyers:" + item }
 
@@ -31,7 +31,7 @@ func leftInRedis(ctx context.Context, e *Env, item string) (int, error) {
 	return e.Redis.Get(ctx, e.stockKey(item)).Int()
 }
 
-// openWatch reads, and writes if nobody has written since.
+// openWatch reads, and writes only if the keys have not changed since.
 func openWatch(e *Env) (Buy, error) {
 	return func(ctx context.Context, c *Call) error {
 		if err := e.Pay(ctx); err != nil {
@@ -79,7 +79,7 @@ func (e *Env) reserveWatching(ctx context.Context, tx *redis.Tx, c *Call) error 
 	return err
 }
 
-// store puts into the books what Redis has counted. It may be called twice for the same order.
+// store stores an order in the books that Redis has counted. It may be called twice for the same order.
 func (e *Env) store(ctx context.Context, c *Call, p Point) error {
 	if err := c.at(ctx, p); err != nil {
 		return err
@@ -101,7 +101,7 @@ var (
 	giveBack = redis.NewScript(giveBackText)
 )
 
-// reserveByScript takes one of the item for the user, in one step for everybody else.
+// reserveByScript reserves one item for the user atomically.
 func (e *Env) reserveByScript(ctx context.Context, c *Call) error {
 	answer, err := reserve.Run(ctx, e.Redis, []string{e.stockKey(c.Item), e.buyersKey(c.Item)}, c.User).Int()
 	switch {

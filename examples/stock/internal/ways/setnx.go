@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// bySetNX are the locks that people write with Redis, each with a mistake of the one before mended.
+// bySetNX returns the ways with hand-written Redis locks. Each one fixes a mistake of the one before.
 func bySetNX() []Way {
 	return []Way{
 		{Name: "setnx", Does: "SETNX, DEL", Open: openSetNX},
@@ -32,7 +32,7 @@ func openSetNX(e *Env) (Buy, error) {
 	}.open(e)
 }
 
-// openExpiry is version 2: the lock of a process that is gone becomes free.
+// openExpiry is version 2: the lock of a dead process becomes free.
 func openExpiry(e *Env) (Buy, error) {
 	return simpleLock{
 		acquire: func(ctx context.Context, c *Call, _ string) (bool, error) { return e.setNX(ctx, c, "taken", e.Lease) },
@@ -56,7 +56,7 @@ func (e *Env) del(ctx context.Context, c *Call, _ string) error {
 	return e.Redis.Del(ctx, e.lockKey(c)).Err()
 }
 
-// openValue is version 3: a holder deletes the lock if it is its own. Between the two commands it may become another's.
+// openValue is version 3: a holder deletes the lock only if it is its own. Between check and delete it may go to another call.
 func openValue(e *Env) (Buy, error) {
 	return simpleLock{
 		acquire: e.setOwner,
@@ -73,7 +73,7 @@ func openValue(e *Env) (Buy, error) {
 	}.open(e)
 }
 
-// openDeleteScript is version 4: nothing comes between the check and the deletion.
+// openDeleteScript is version 4: check and deletion are atomic.
 func openDeleteScript(e *Env) (Buy, error) {
 	return simpleLock{
 		acquire: e.setOwner,
@@ -83,7 +83,7 @@ func openDeleteScript(e *Env) (Buy, error) {
 	}.open(e)
 }
 
-// openCounted is version 5: the holder may take the lock again, and renews it as long as it works.
+// openCounted is version 5: the holder may take the lock again, and renews it during its work.
 func openCounted(e *Env) (Buy, error) {
 	return simpleLock{
 		acquire: e.countUp,
@@ -94,8 +94,8 @@ func openCounted(e *Env) (Buy, error) {
 	}.open(e)
 }
 
-// countUp tries to take the lock. When the connection breaks it does so again: who knows whether the first command has
-// arrived?
+// countUp tries to take the lock. It retries after a broken connection, because the first command may not have arrived. That
+// is the mistake of this version: if it had arrived, the lock is taken twice.
 func (e *Env) countUp(ctx context.Context, c *Call, owner string) (bool, error) {
 	run := func(ctx context.Context) (bool, error) {
 		return countUp.Run(ctx, e.Redis, []string{e.lockKey(c)}, owner, e.Lease.Milliseconds()).Bool()
@@ -107,7 +107,7 @@ func (e *Env) countUp(ctx context.Context, c *Call, owner string) (bool, error) 
 	return got, err
 }
 
-// renew keeps the lock until the returned function is called. It does not find out whether it has lost it.
+// renew renews the lock until stop is called. It does not detect that the lock is lost.
 func (e *Env) renew(ctx context.Context, c *Call, owner string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -118,7 +118,7 @@ func (e *Env) renew(ctx context.Context, c *Call, owner string) (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				_ = renew.Run(ctx, e.Redis, []string{e.lockKey(c)}, owner, e.Lease.Milliseconds()).Err() // the next may succeed
+				_ = renew.Run(ctx, e.Redis, []string{e.lockKey(c)}, owner, e.Lease.Milliseconds()).Err() // the next renewal may succeed
 			case <-ctx.Done():
 				return
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// inSQL are the ways in which the database keeps the promises, or should.
+// inSQL returns the ways in which the database keeps the promises, or should keep them.
 func inSQL() []Way {
 	return []Way{
 		{Name: "sql-condition", Does: "UPDATE … WHERE stock >= 1, unique buyer", Kept: true, Open: openCondition},
@@ -19,8 +19,8 @@ func inSQL() []Way {
 	}
 }
 
-// openCondition lets one statement check and write, and a unique key keep users from ordering twice. The row of the item
-// comes last: it is locked for the shortest time.
+// openCondition checks and writes in one statement, and prevents duplicate orders by a unique key. It writes the item's row
+// last, so that the row is locked for the shortest time.
 func openCondition(e *Env) (Buy, error) {
 	return func(ctx context.Context, c *Call) error {
 		if _, err := e.look(ctx, c); err != nil {
@@ -53,7 +53,7 @@ func sellOne(ctx context.Context, tx *books.Tx, c *Call) error {
 
 func openForUpdate(e *Env) (Buy, error) { return e.buyForUpdate, nil }
 
-// buyForUpdate locks the row, and with it a connection, while the bank thinks.
+// buyForUpdate keeps the row locked, and a connection in use, during the payment.
 func (e *Env) buyForUpdate(ctx context.Context, c *Call) error {
 	return e.Books.Change(ctx, c.retried, func(tx *books.Tx) error {
 		stock, err := tx.StockForUpdate(ctx, c.Item)
@@ -79,8 +79,8 @@ func (e *Env) buyForUpdate(ctx context.Context, c *Call) error {
 	})
 }
 
-// openEarlyUnlock has a good lock in the wrong place: it is released by the end of a function within the transaction.
-// The next holder reads what is not committed yet, which is to say the old stock.
+// openEarlyUnlock releases a correct lock too early: at the end of a function inside the transaction. The next holder reads
+// before the commit, so it reads the old stock.
 func openEarlyUnlock(e *Env) (Buy, error) {
 	locks, err := e.openLocks()
 	if err != nil {
@@ -110,13 +110,13 @@ func openEarlyUnlock(e *Env) (Buy, error) {
 
 const optimisticTries = 5
 
-// A comparison is how an optimistic write finds out whether somebody has written since it read.
+// A comparison is the condition by which an optimistic write detects other writes since its read.
 type comparison func(v books.View) (condition string, value any)
 
 func byVersion(v books.View) (string, any) { return "version = ?", v.Version }
 func byValue(v books.View) (string, any)   { return "stock = ?", v.Stock }
 
-// openOptimistic takes no lock while it has luck.
+// openOptimistic retries optimistic writes, and takes a row lock only after several conflicts.
 func openOptimistic(compare comparison) func(*Env) (Buy, error) {
 	return func(e *Env) (Buy, error) {
 		return func(ctx context.Context, c *Call) error {
@@ -144,7 +144,7 @@ func openOptimistic(compare comparison) func(*Env) (Buy, error) {
 	}
 }
 
-var errOutrun = errors.New("somebody has written since")
+var errOutrun = errors.New("another call has written since the read")
 
 func (e *Env) writeIf(ctx context.Context, c *Call, v books.View, compare comparison) error {
 	condition, value := compare(v)

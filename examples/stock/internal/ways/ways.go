@@ -1,5 +1,5 @@
-// Package ways sells the last items of a shop in many ways. Each keeps, or fails to keep, two promises: no more is sold
-// than there is, and nobody orders twice.
+// Package ways sells the last items of a shop in many ways. Each way keeps, or fails to keep, two promises: it sells no more
+// than the stock, and no user has two orders.
 package ways
 
 import (
@@ -13,27 +13,27 @@ import (
 type Way struct {
 	Name      string
 	Does      string // in a few words
-	Kept      bool   // it keeps both promises, whatever the load
-	Alone     bool   // it is meant for one process
-	Memcached bool   // it needs one
+	Kept      bool   // it keeps both promises under any load
+	Alone     bool   // it is meant for a single process
+	Memcached bool   // it needs Memcached
 
-	// Open makes what sells in one process. What it opens is closed by OnClose.
+	// Open prepares sales in one process. It registers its resources with OnClose.
 	Open func(*Env) (Buy, error)
 
-	// Offer puts an item where the way looks for it, beside the books. It may be nil.
+	// Offer stores an item outside the books, for ways that need it. It may be nil.
 	Offer func(ctx context.Context, e *Env, item string, stock int) error
 
-	// Left returns how many the way believes are left, for ways that count elsewhere than in the books. It may be nil.
+	// Left returns the remaining stock of ways that count outside the books. It may be nil.
 	Left func(ctx context.Context, e *Env, item string) (int, error)
 
-	// Disturb is called now and then under load. It may be nil.
+	// Disturb is called repeatedly under load. It may be nil.
 	Disturb func(ctx context.Context, e *Env) error
 }
 
-// Buy sells one item to a user, or returns an error that says why not.
+// Buy sells one item to a user, or returns an error with the reason.
 type Buy func(ctx context.Context, c *Call) error
 
-// All lists the ways, from what everybody writes first to what keeps its promises.
+// All lists the ways, from the naive ones to those that keep their promises.
 func All() []Way {
 	var all []Way
 	for _, family := range [][]Way{unguarded(), inSQL(), bySetNX(), byMemcached(), inRedis(), byLockmw()} {
@@ -42,7 +42,7 @@ func All() []Way {
 	return all
 }
 
-// unguarded are the ways without a lock, or with one that other processes do not see.
+// unguarded returns the ways without a lock, or with one that is limited to a process.
 func unguarded() []Way {
 	return []Way{
 		{Name: "none", Does: "read, check, write", Open: func(e *Env) (Buy, error) { return e.buy, nil }},
@@ -60,7 +60,7 @@ func openMutex(e *Env) (Buy, error) {
 	}, nil
 }
 
-// buy reads, checks and writes. Only a lock keeps others from doing the same in between.
+// buy reads, checks and writes. Without a lock, other calls may do the same in between.
 func (e *Env) buy(ctx context.Context, c *Call) error {
 	v, err := e.look(ctx, c)
 	if err != nil {
@@ -79,7 +79,7 @@ func (e *Env) buy(ctx context.Context, c *Call) error {
 	return c.at(ctx, Written)
 }
 
-// look reads what is there, and says whether the user can buy it.
+// look reads the item and checks whether the user can buy it.
 func (e *Env) look(ctx context.Context, c *Call) (books.View, error) {
 	v, err := e.Books.View(ctx, c.Item, c.User)
 	switch {
@@ -93,7 +93,7 @@ func (e *Env) look(ctx context.Context, c *Call) (books.View, error) {
 	return v, c.at(ctx, Read)
 }
 
-// write stores an order, and how many are left.
+// write stores an order and the remaining stock.
 func write(ctx context.Context, tx *books.Tx, c *Call, left int) error {
 	_, err := tx.Exec(ctx, `UPDATE {items} SET stock = ?, version = version + 1 WHERE id = ?`, left, c.Item)
 	if err != nil {

@@ -1,13 +1,14 @@
--- Part of the scripts that deal with tickets: which processes live. KEYS[6] is a hash with a field for each inbox of a process that
--- waits: when it was last seen (ms), with '+' in front if it was subscribed then, else '-'. '#last' is when anybody beat last, and
--- '#since' is since when somebody has, without a gap. It is written by beat.lua.
+-- Part of the scripts that deal with tickets: which processes are alive. KEYS[6] is a hash with a field for each inbox of a
+-- waiting process: when the process was last seen (ms), after '+' if it was subscribed then, otherwise after '-'. '#last' is
+-- the time of the last beat of any process. '#since' is the time since when there have been beats without a gap. beat.lua
+-- writes the hash.
 -- Rule 7 of docs/protocol.md.
 local beats_are_steady
 
--- Returns whether the process of an inbox is dead that has queued a ticket at a time (us), when it was last seen (ms), and '+' or '-'
--- as above. It was seen when it queued the ticket, too. If nobody was seen lately the server was away, and none is taken for dead
--- before all had time to show that they live.
-local function look_alive(inbox, queued)
+-- Returns whether the process of an inbox is dead, when it was last seen (ms), and its '+' or '-'. `queued` is when it queued
+-- its ticket (us), and counts as a sign of life. Without recent beats of any process the server may have been unreachable. Then
+-- no process counts as dead until all have had time to show that they are alive.
+local function is_dead(inbox, queued)
   local since = math.floor((to_number(queued) or 0) / 1000)
   if now_ms >= since and now_ms - since <= RECENT then return false, since end
   local f = redis.pcall('HMGET', KEYS[6], inbox, '#last', '#since')

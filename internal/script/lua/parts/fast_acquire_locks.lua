@@ -1,9 +1,9 @@
--- Part of acquire.lua: the usual ways to a lock, in less time. No function is defined that is not called, and digits stay strings. Whatever is not
--- usual is left to the rest, before the first write.
--- How many of these keys exist tells what there is.
-local there = ARGV[6] ~= 'read' and call('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[7])
-if not ARGV[7] and there == 0 then
-  -- The lock is free, and nobody waits. The counter lies behind the clock, and that is far from the last token.
+-- Part of acquire.lua: fast paths to a lock in the usual cases. They define no function that is not called, and numbers stay
+-- strings. All other cases fall through to the rest of the script, before the first write. The number of these keys that exist
+-- tells the cases apart.
+local existing = ARGV[6] ~= 'read' and call('EXISTS', KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[7])
+if not ARGV[7] and existing == 0 then
+  -- The lock is free, and no ticket waits. The clock is ahead of the counter, and far below the greatest token.
   local time, last = call('TIME'), redis.pcall('GET', fence)
   local token = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
   if token < '9' and (not last or (#last == #token and last < token and not string.find(last, '%D'))) then

@@ -1,17 +1,17 @@
 --@permits_shown
--- Part of acquire.lua: the usual way into the queue for permits. There is no room for the permit, and it gets a ticket behind those
--- that wait. It does what the rest of the script does, in less time: few functions are defined, and digits stay
--- strings. Whatever is not usual is left to the rest, before the first write. A 'break' leaves it to the rest.
+-- Part of acquire.lua: the fast path into the queue for permits in the usual case, in which there is no room for the permit,
+-- and its ticket goes behind all others. It does the same as the rest of the script, but defines few functions, and numbers
+-- stay strings. A 'break' leaves all other cases to the rest, before the first write.
 repeat
   local id, n, w = ARGV[1], ARGV[9], ARGV[7]
-  if ARGV[11] or ARGV[5] == '0' then break end -- a predecessor, a place, or no ticket is wanted
+  if ARGV[11] or ARGV[5] == '0' then break end -- a predecessor, a kept place, or no ticket wanted
   local f = call('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', 'p:' .. id)
   local used, next, last = f[2], f[4], f[5]
   if f[1] ~= 'permit' or not used or not f[3] or not next or not last or f[6] then break end
   if #used > 15 or #next ~= 13 or #last ~= 13 or not string.find(used .. next .. last, '^%d+$') then break end
   if used == '' or call('EXISTS', KEYS[7]) == 1 or call('ZSCORE', KEYS[2], id) then break end
 
-  -- Where the clock is ahead of all tokens and places, the place is the time. All of them have 16 digits.
+  -- If the clock is ahead of all tokens and places, the new place is the time. All of them have 16 digits.
   local counter, tail = redis.pcall('GET', fence), call('ZRANGE', KEYS[2], '-1', '-1', 'WITHSCORES')[2]
   if type(counter) ~= 'string' then break end
   local time = call('TIME')
@@ -22,10 +22,10 @@ repeat
   if now_ms >= next then break end -- a permit may have ended
 
   if tail then
-    -- The head of the queue lives, and there is no room for it.
+    -- The process of the first ticket is alive, and there is no room for its permit.
     local head = call('ZRANGE', KEYS[2], '0', '0')[1]
-    local its, inbox, since, of = string.match(call('HGET', KEYS[3], head) or '', '^[^ ]+ [^ ]+ (%d+):?[^ ]* ([^ ]+) [^ ]+ (%d+)[^ ]* (%d+) ?[^ ]*$')
-    if not its or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
+    local head_w, inbox, since, head_n = string.match(call('HGET', KEYS[3], head) or '', '^[^ ]+ [^ ]+ (%d+):?[^ ]* ([^ ]+) [^ ]+ (%d+)[^ ]* (%d+) ?[^ ]*$')
+    if not head_w or head_w + 0 < 1 or head_w + 0 > head_n + 0 or head_n + 0 > MAX_PERMITS or used + head_w <= head_n + 0 then break end
     --+was_seen
   elseif call('EXISTS', KEYS[3]) == 1 or used + w <= n + 0 then
     break

@@ -1,6 +1,6 @@
--- Part of cancel.lua: the usual cancel. The ids have tickets or nothing, another has the lock for itself, and nobody waits to
--- read. It does what the rest of the script does, in less time: no function is defined. Whatever is not usual is
--- left to the rest, before the first write. A 'break' leaves it to the rest.
+-- Part of cancel.lua: the fast path for the usual cancel. The ids have tickets or nothing, another id holds the lock alone, and
+-- no reader waits. It does the same as the rest of the script, but defines no function. A 'break' leaves all other cases to the
+-- rest, before the first write.
 repeat
   local h = redis.pcall('HMGET', KEYS[1], 'id', 'mode')
   if not h[1] or h[2] == 'read' or ARGV[3] ~= '0' or redis.call('EXISTS', KEYS[5]) == 1 then break end

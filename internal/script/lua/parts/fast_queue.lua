@@ -1,19 +1,18 @@
--- Part of acquire.lua: the usual way into the queue. A caller that wants the lock for itself meets another that has it,
--- and gets a ticket behind those that wait. It does what the rest of the script does, in less time: no
--- function is defined, and digits stay strings. Whatever is not usual is left to the rest, before the first write.
--- A 'break' leaves it to the rest.
+-- Part of acquire.lua: the fast path into the queue in the usual case. The caller wants the lock alone, another id holds it
+-- alone, and the ticket goes behind all others. It does the same as the rest of the script, but defines no function, and
+-- numbers stay strings. A 'break' leaves all other cases to the rest, before the first write.
 repeat
-  -- There are a holder and no queue, or both and the tickets. So nobody waits to read, and the id is not over.
-  local others = there == 3
-  if there ~= 1 and not others then break end
+  -- Either only the holder exists, or the holder, the queue and the tickets. So no reader waits, and the id has no done mark.
+  local others = existing == 3
+  if existing ~= 1 and not others then break end
   local id, mode, trace = ARGV[1], ARGV[6] or 'exclusive', ARGV[8] or ''
   local queued = ARGV[5]
   if queued == '0' or (ARGV[9] and ARGV[9] ~= '') then break end
-  if ARGV[11] and (ARGV[11] ~= '' or ARGV[12] ~= '' or ARGV[14] ~= '0') then break end -- a predecessor, or a place
+  if ARGV[11] and (ARGV[11] ~= '' or ARGV[12] ~= '' or ARGV[14] ~= '0') then break end -- a predecessor, or a kept place
 
   --+busy
   if h[1] == id then break end
-  if call('ZADD', KEYS[2], 'NX', now, id) == 0 then break end -- it has a ticket already
+  if call('ZADD', KEYS[2], 'NX', now, id) == 0 then break end -- it already has a ticket
   local ticket = mode .. ' ' .. ARGV[2] .. ' ' .. queued .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. (ARGV[15] and ARGV[15] ~= '1' and '*' .. ARGV[15] or '') .. ' ' .. trace
   local length = 1
   call('HSET', KEYS[3], id, ticket)

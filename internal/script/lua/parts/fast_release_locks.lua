@@ -1,6 +1,6 @@
--- Part of release.lua: the usual release of a lock that somebody has for himself, in less time. No function is defined that is not
--- called, and digits stay strings. Whatever is not usual is left to the rest, and a 'break' leaves it to the rest. Nobody waits, or
--- the first ticket of the queue wants the lock for itself, and its process was seen just now.
+-- Part of release.lua: the fast path for the usual release of a lock that is held alone. No ticket waits, or the first ticket
+-- of the queue wants the lock alone and its process was seen just now. It defines no function that is not called, and numbers
+-- stay strings. A 'break' leaves all other cases to the rest of the script.
 local queued = (ARGV[2] or '0') == '0' and redis.pcall('HGET', KEYS[1], 'id') == ARGV[1] and redis.pcall('ZCARD', KEYS[2])
 if queued == 0 then
   call('DEL', KEYS[1])
@@ -11,14 +11,14 @@ end
 --@publish
 --@run
 if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0') then repeat
-  if ARGV[5] then -- the only write that comes before the rest, which would make it, too
+  if ARGV[5] then -- the only write that may precede the rest, which would do it as well
     redis.pcall('HDEL', KEYS[3], unpack(ARGV, 5))
     queued = queued - call('ZREM', KEYS[2], unpack(ARGV, 5))
     if queued == 0 then break end
   end
   local ids = call('ZRANGE', KEYS[2], '0', '1')
   local head, second = ids[1], ids[2]
-  -- If only one ticket is there, and it is not the one of all who wait to read, nobody waits to read.
+  -- A single ticket that does not stand for the waiting readers means that no reader waits.
   if not may_grant() or head == '#readers' or second and call('EXISTS', KEYS[5]) == 1 then break end
   local t = redis.pcall('HMGET', KEYS[3], head, second or head)
   if not t[1] then break end
@@ -33,15 +33,15 @@ if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0
   local now_ms = string.sub(now, 1, 13)
   --+was_seen
 
-  local others, first, count, run = queued - 1, now, 1, {}
+  local others, first, count, batch = queued - 1, now, 1, {}
   if flags == 'r' then
-    run = find_run(t[1], second, t[2])
-    wanted = wanted + #run
+    batch = find_grant_batch(t[1], second, t[2])
+    wanted = wanted + #batch
   end
   if wanted ~= '1' and wanted ~= 1 then
     count = math.max(1, math.min(wanted + 0, now - last))
     first = string.format('%.0f', now - count + 1)
-    for i = #run, count, -1 do run[i] = nil end -- there is no token for them
+    for i = #batch, count, -1 do batch[i] = nil end -- there is no token for these
   end
   if others > 0 then
     call('DEL', KEYS[1])
@@ -56,7 +56,7 @@ if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0
     --+holder_fields
     --+holder
   end
-  local message = 'grant ' .. name_run(head, run) .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1]
+  local message = 'grant ' .. grant_batch_ids(head, batch) .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1]
   publish(inbox, prove(message, secret))
   return 1
 until true end

@@ -1,9 +1,9 @@
 --@limits
 --@publish
--- Part of release.lua: the usual hand-over of a permit. All permits are taken, one of weight 1 is given back, and the first ticket of
--- the queue, whose process was seen just now, gets it with its slot. It does what the rest of the script does, in less time:
--- no function is defined, and digits stay strings. Whatever is not usual is left to the rest, before the first
--- write. A 'break' leaves it to the rest.
+-- Part of release.lua: the fast path for the usual hand-over of a permit. All permits are taken, a permit of weight 1 is
+-- released, and the first ticket of the queue, whose process was seen just now, gets it with its slot. It does the same as the
+-- rest of the script, but defines no function, and numbers stay strings. A 'break' leaves all other cases to the rest, before
+-- the first write.
 if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
   local field = 'p:' .. ARGV[1]
   local f = redis.pcall('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', field)
@@ -28,9 +28,9 @@ if ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == '0' then repeat
   local w, secret, inbox, owner, since, n, trace = string.match(t[1], '^[^ ]+ [^ ]+ (%d+):?([^ ]*) ([^ ]+) ([^ ]+) (%d+)[^ ]* (%d+) ?([^ ]*)$')
   if w ~= '1' or n ~= used then break end
   --+was_seen
-  if second then -- it lives, too, and there is no room for it
-    local its, inbox, since, of = string.match(t[2], '^[^ ]+ [^ ]+ (%d+):?[^ ]* ([^ ]+) [^ ]+ (%d+)[^ ]* (%d+) ?[^ ]*$')
-    if not its or its + 0 < 1 or its + 0 > of + 0 or of + 0 > MAX_PERMITS or used + its <= of + 0 then break end
+  if second then -- its process is also alive, and there is no room for its permit
+    local second_w, inbox, since, second_n = string.match(t[2], '^[^ ]+ [^ ]+ (%d+):?[^ ]* ([^ ]+) [^ ]+ (%d+)[^ ]* (%d+) ?[^ ]*$')
+    if not second_w or second_w + 0 < 1 or second_w + 0 > second_n + 0 or second_n + 0 > MAX_PERMITS or used + second_w <= second_n + 0 then break end
     --+was_seen
   end
 

@@ -1,8 +1,8 @@
--- Part of acquire.lua: the usual vote. The lock is one of several, is free, and nobody waits for it, and there are as many
--- tokens as are wanted, from the one that is proposed or from the clock on. It does what the rest of the script does, in less
--- time: no function is defined, and digits stay strings. Whatever is not usual is left to the rest, before the first write.
+-- Part of acquire.lua: the fast path for the usual vote. The lock is over several nodes and free here, no ticket waits, and all
+-- tokens wanted are available, beginning with the proposed one or with the time. It does the same as the rest of the script,
+-- but defines no function, and numbers stay strings. All other cases fall through to the rest, before the first write.
 local token = ARGV[9]
-if token and token ~= '' and not ARGV[11] and ARGV[6] == 'exclusive' and there == 0 then
+if token and token ~= '' and not ARGV[11] and ARGV[6] == 'exclusive' and existing == 0 then
   local time, last = call('TIME'), redis.pcall('GET', fence)
   local now, first, count = time[1] * 1000000 + time[2], tonumber(token), tonumber(ARGV[7])
   if first <= now then

@@ -1,17 +1,16 @@
--- Part of the scripts that may grant a lock: the server's clock and the fencing tokens. The script has
--- set the local `fence`, the key of the fencing counter, before.
--- TIME is read once, and all times of a run are compared with it.
+-- Part of the scripts that may grant a lock: the server's clock and the fencing tokens. Before this part, the script must set
+-- the local `fence`, the key of the fencing counter. TIME is read once, and all times of one execution are compared with it.
 -- Rule 18 of docs/protocol.md.
 local call = redis.call
 local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 
--- Returns the digits of a whole number. Concatenation loses some.
+-- Returns the digits of a whole number. Concatenation would lose some.
 local function digits(number) return string.format('%.0f', number) end
 
--- Runs a write, and returns its answer; an error if the key is of another type, or memory is full. Any other refusal ends the
--- script: a replica refuses every write, and the caller must not be answered as if it had been done.
+-- Runs a write and returns its answer, which is an error if the key is of another type or memory is full. Any other refusal
+-- ends the script: a replica refuses every write, and its caller must not get an answer as if the write had been done.
 local function try_write(...)
   local answer = redis.pcall(...)
   if type(answer) == 'table' and not string.find(answer.err, 'WRONGTYPE', 1, true) and not string.find(answer.err, 'OOM', 1, true) then
@@ -20,24 +19,24 @@ local function try_write(...)
   return answer
 end
 
-local MAX = 2 ^ 53 -- above it Lua's numbers lose digits
+local MAX = 2 ^ 53 -- Lua numbers above it lose digits
 
--- Returns the number that text is the digits of; nil if it has other characters or is not below MAX.
+-- Returns the number whose digits are `text`; nil if it has other characters or is not below MAX.
 local function to_number(text)
   if type(text) ~= 'string' or text == '' or #text > 16 or string.find(text, '%D') then return nil end
   local number = tonumber(text)
   if number < MAX then return number end
 end
 
--- Returns the last token that was reserved, 0 if none was, and nil if the counter is not one of ours.
+-- Returns the last token that was reserved, 0 if there is none, and nil if the key does not contain a fencing counter.
 local function last_token()
   local last = redis.pcall('GET', fence)
   if not last then return 0 end
   return to_number(last)
 end
--- Returns the first of up to `want` tokens that are greater than every token before, and how many there
--- are; nil if there is none: see counter_error. The caller writes the counter. More than one token is taken
--- only from microseconds that have passed, so that the counter never runs ahead of the clock that seeds it.
+-- Returns the first of up to `want` tokens that are greater than every earlier token, and their number; nil if there is none:
+-- see counter_error. The caller writes the counter. More than one token is taken only from microseconds that have passed, so
+-- the counter never runs ahead of the clock that seeds it.
 local function reserve_tokens(want)
   local last = last_token()
   if not last then return nil end

@@ -1,6 +1,6 @@
-  -- The fields of a holder that are only there if they say something, from locals that are set before: count (of tokens), mode, since
-  -- (us; false if the token says it), trace, waits (a ticket does), calls (of its process for which the id stood: the others wait
-  -- behind it now).
+  -- The optional fields of a holder, from locals that must be set before: count (of tokens), mode, since (us; false if the
+  -- token shows it), trace, waits (whether a ticket waits), calls (of its process that shared the ticket: all but one now wait
+  -- behind the holder).
   local fields, last_field = {}, 0
   if count > 1 then fields[1], fields[2], last_field = 'tokens', count, 2 end
   if mode ~= 'exclusive' then fields[last_field + 1], fields[last_field + 2], last_field = 'mode', mode, last_field + 2 end

@@ -2,23 +2,23 @@
 --@fence
 --@publish
 --@run
--- The part of the scripts that deal with locks. permits.lua defines functions of the same names for permits, by which the scripts
--- for both work:
---   LINES all queues, LINE that of the caller, BUSY and POLLED what answers begin with
+-- The functions for locks of the scripts that serve locks and permits. permits.lua defines the same functions for permits:
+--   LINES all queues, LINE the caller's queue, BUSY and POLLED the first numbers of answers
 --   read_hold() has_room(h) each_hold(h, f) end_hold(id, linger) extend(h, id, lease) describe(h)
---   check_types(h) remove_ticket(…) count_waiting() mark_active() tell_others(h) settle(after)
--- The parts entry_locks.lua and entry_permits.lua are for acquire.lua: take(h, place) enter(place) ticket_text() tell_holders(h, queued)
+--   check_types(h) remove_ticket(…) count_waiting() mark_active() report_waiters(h) grant_next(after)
+-- The parts entry_locks.lua and entry_permits.lua define more for acquire.lua: take(h, place) enqueue(place) ticket_text()
+-- notify_holders(h, queued)
 local LINES, LINE, BUSY, POLLED = {KEYS[2], KEYS[5]}, KEYS[2], 0, 0
 --@queue
 --@readers
--- Tickets that wait to read have a queue of their own, and READERS_TICKET stands in the queue for all of them, at the place of the
--- first. Readers up to the place '#admit' are admitted even if a writer waits.
+-- Tickets that wait to read have their own queue. In the main queue READERS_TICKET stands for all of them, at the place of the
+-- first one. Readers up to the place '#admit' are admitted even if a writer waits.
 -- Rules 5, 6, 8, 9 and 12 of docs/protocol.md.
 local HOLDER = {'id', 'owner', 'token', 'tokens', 'mode', 'since', 'inbox', 'trace', 'next', 'wanted'}
 local READERS_TICKET = '#readers'
 
--- Returns the holder, or what all readers have in common; false if the lock is free; an error reply if the key is of another type
--- or kind.
+-- Returns the holder, or the fields that all readers share; false if the lock is free; an error reply if the key is of another
+-- type or kind.
 local function read_hold()
   local f = redis.pcall('HMGET', KEYS[1], unpack(HOLDER))
   if f.err then return f end
@@ -34,27 +34,27 @@ local function read_hold()
   return {err = 'WRONGTYPE the key holds a hash that is not a lock'}
 end
 
--- Returns an error if a key is of another type than a lock's.
+-- Raises an error if a key is of another type than a lock's.
 local function check_types()
   call('ZCARD', KEYS[2])
   call('ZCARD', KEYS[5])
   call('HLEN', KEYS[3])
 end
 
--- Returns whether somebody may get the lock as it is.
+-- Returns whether the lock may be granted to anyone in its present state.
 local function has_room(h) return not h or h.mode == 'read' end
 
--- Ends the hold of `id`. With `linger` (ms) the key stays taken for that long, for nobody. Returns whether it had one, and, if that
--- frees the lock, 'write' or 'read': the mode that the lock was held in.
+-- Ends the hold of `id`. With `linger` (ms) the key stays taken for that long, without a holder. Returns whether the id had a
+-- hold and, if its end frees the lock, the mode in which the lock was held: 'write' or 'read'.
 local function end_hold(id, linger)
   local h = redis.pcall('HMGET', KEYS[1], 'id', 'mode') -- an error if the key is of another type
   local stays = linger and linger ~= '0'
   if h[1] == id and stays then
     call('PEXPIRE', KEYS[1], linger)
     call('HSET', KEYS[1], 'id', '-', 'tokens', 1) -- no hold has this id: the key only expires
-    call('HDEL', KEYS[1], 'waiters') -- they get a ticket
-    -- Redis 7.0 looks at its clock again to set a time, and removes a key whose time is over by then, say of 1 ms. What was
-    -- written after that would have no end.
+    call('HDEL', KEYS[1], 'waiters') -- these calls get a ticket
+    -- Redis 7.0 reads its clock again to set an expiry, and deletes a key whose time has passed by then, for example after 1
+    -- ms. The write after that makes a key without an expiry.
     if call('PTTL', KEYS[1]) == -1 then call('DEL', KEYS[1]) end
     return true
   elseif h[1] == id then
@@ -79,7 +79,7 @@ local function each_hold(h, f)
   each_reader(nil, function(id, _, inbox, owner) f(id, h.token, owner, inbox) end)
 end
 
--- Puts READERS_TICKET where the first ticket that waits to read stands, or removes it if none does.
+-- Moves READERS_TICKET to the place of the first ticket that waits to read, or removes it if there is none.
 local function sync_readers_ticket()
   local first = call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')
   if first[1] then
@@ -95,8 +95,8 @@ local function count_writers()
   return call('ZCARD', KEYS[2]) - (call('ZSCORE', KEYS[2], READERS_TICKET) and 1 or 0)
 end
 
--- Extends the hold of `id` to at least `lease` (ms), by a write in any case (rule 21 of docs/protocol.md), and returns what a caller
--- is answered who has the lock; nil if it has no hold.
+-- Extends the hold of `id` to at least `lease` (ms), and writes even if the hold is longer (rule 21 of docs/protocol.md).
+-- Returns the answer for a caller that holds the lock; nil if the id has no hold.
 local function extend(h, id, lease)
   if h and h.mode == 'read' then
     return extend_reader(id, tonumber(lease)) and {1, h.token, 1, count_writers()} or nil
@@ -116,24 +116,25 @@ local function remove_ticket(...)
   drop_ticket(...)
 end
 
--- Does keep_queue for both queues.
+-- Prolongs both queues: see keep_queue.
 local function mark_active()
   keep_queue()
   if type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
 end
 
--- Publishes a grant to the ticket's process. Returns whether nobody listens. `number` is greater than all numbers
--- before.
+-- Publishes a grant to the ticket's process. `number` is greater than all earlier numbers. Returns whether the message reached
+-- nobody.
 local function push_missed(t, number, token, count, others)
-  local message = string.format('grant %s %.0f %.0f %d %d %s', name_run(t.id, t.run or {}), number, token, count, others, KEYS[1])
+  local message = string.format('grant %s %.0f %.0f %d %d %s', grant_batch_ids(t.id, t.batch or {}), number, token, count, others, KEYS[1])
   return publish(t.inbox, prove(message, t.secret)) == 0
 end
 
--- Grants to a ticket by `write`, and publishes that, unless its process certainly does not listen: then it returns false.
--- What is published must be written already, because a Cluster may end the script in between. Whether a process
--- listens is only seen by publishing, but on a plain server, which ends no script.
+-- Grants to a ticket by `write`, and publishes the grant. Returns false, without a grant, if the ticket's process certainly
+-- does not listen. The grant must be written before it is published, because a Cluster may end the script in between. Only
+-- publishing shows whether a process listens, so a ticket that may be skipped is published to first. Such tickets exist only on
+-- a plain server, which ends no script.
 local function grant(t, number, token, count, others, write)
-  if t.mute then
+  if t.may_skip then
     if push_missed(t, number, token, count, others) then return false end
     write()
   else
@@ -151,7 +152,7 @@ local function set_holder(id, first, count, mode, lease, inbox, owner, trace, wa
   --+holder
 end
 
--- Makes a ticket the holder, for the time that its process has to accept the grant.
+-- Makes a ticket the holder, for the accept window.
 local function grant_to(t, first, count, others)
   if others > 0 then
     call('ZREM', KEYS[2], t.id)
@@ -162,9 +163,8 @@ local function grant_to(t, first, count, others)
   set_holder(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others, t.calls)
 end
 
--- Admits the tickets that wait to read, up to a place if one is given. Returns how many it admitted, and
--- whether it is to be run again for the rest. It passes over tickets whose processes do not listen, unless
--- `anyway` is set.
+-- Admits the tickets that wait to read, up to a place if one is given. Returns how many it admitted, and whether another
+-- execution must admit the rest. It skips tickets whose processes certainly do not listen, unless `anyway` is set.
 local function admit_readers(place, anyway)
   local number = reserve_tokens(1)
   if not number then return 0, false end
@@ -179,7 +179,7 @@ local function admit_readers(place, anyway)
       gone = gone + 1
       remove_ticket(id)
     else
-      if anyway then t.mute = false end
+      if anyway then t.may_skip = false end
       local function write()
         call('ZREM', KEYS[5], id)
         call('HDEL', KEYS[3], id)
@@ -203,11 +203,11 @@ local function admit_readers(place, anyway)
   return admitted, false
 end
 
--- Grants the free lock to the first live ticket that waits to write, and returns true. It passes over
--- tickets whose processes certainly do not listen; if there is no other, it returns a function that grants
--- to the first of these, or false if there is none. It returns nil if it has removed as many dead tickets
--- as one run may. With `look`, for a lock that is read, it grants nothing and returns what it would.
-local function grant_to_writer(queued, look)
+-- Grants the free lock to the first live ticket that waits to write, and returns true. It skips tickets whose processes
+-- certainly do not listen. If there are no others, it returns a function that grants to the first skipped one, or false if
+-- there is none. It returns nil if it has removed as many dead tickets as one execution may. With `only_check`, for a lock that
+-- readers hold, it grants nothing and returns true if a live writer waits.
+local function grant_to_writer(queued, only_check)
   local passed, fallback = 0, false
   for _ = 1, MAX_REAPED do
     local id = call('ZRANGE', KEYS[2], passed, passed)[1]
@@ -218,17 +218,17 @@ local function grant_to_writer(queued, look)
     elseif not t then
       remove_ticket(id)
       queued = queued - 1
-    elseif look then
+    elseif only_check then
       return true
     else
-      -- Nobody was passed over, and nobody waits to read.
+      -- No ticket was skipped, and no reader waits.
       if t.text and passed == 0 and call('EXISTS', KEYS[5]) == 0 then
         local second = call('ZRANGE', KEYS[2], 1, 1)[1]
-        t.run = find_run(t.text, second, second and call('HGET', KEYS[3], second))
+        t.batch = find_grant_batch(t.text, second, second and call('HGET', KEYS[3], second))
       end
-      local first, count = reserve_tokens(t.tokens + (t.run and #t.run or 0))
+      local first, count = reserve_tokens(t.tokens + (t.batch and #t.batch or 0))
       if not first then return true end
-      for i = t.run and #t.run or 0, count, -1 do t.run[i] = nil end -- there is no token for them
+      for i = t.batch and #t.batch or 0, count, -1 do t.batch[i] = nil end -- there is no token for these
       local function write() grant_to(t, first, count, queued - 1) end
       if grant(t, first, first, count, queued - 1, write) then return true end
       fallback = fallback or function() grant_to(t, first, count, call('ZCARD', KEYS[2]) - 1) end
@@ -238,13 +238,12 @@ local function grant_to_writer(queued, look)
   return fallback or nil
 end
 
--- Grants a free lock to live tickets. After a writer (`after` is 'write') it admits the tickets that wait to
--- read, after readers it grants to one that waits to write. If `after` is unknown, the head of the queue
--- decides. If one side is empty, the other has its turn. If the lock is read and no writer waits, it admits
--- the tickets that wait to read. Returns true if it is to be run again, because there was more to do than
--- one run does.
-local function settle(after)
-  if not may_grant() then return false end -- polls will, when the server is trusted
+-- Grants a free lock to live tickets. `after` is the mode of the hold that has ended. After 'write' it admits the tickets that
+-- wait to read; after 'read' it grants to one that waits to write. If `after` is unknown, the head of the queue decides. If one
+-- side has no ticket, the other side has its turn. If readers hold the lock and no writer waits, it admits the tickets that
+-- wait to read. Returns true if a poll must follow because one execution could not do everything.
+local function grant_next(after)
+  if not may_grant() then return false end -- polls grant when the server is trusted
   local reading = false
   if call('EXISTS', KEYS[1]) == 1 then
     if not is_read_hold(redis.pcall('HMGET', KEYS[1], 'mode', 'token', 'next')) then return false end
@@ -257,8 +256,8 @@ local function settle(after)
     if reading then set_field(try_write, 'wanted', 0) end
     return false
   end
-  local crowd = call('ZSCORE', KEYS[2], READERS_TICKET)
-  local place = crowd and call('HGET', KEYS[3], '#admit')
+  local readers_wait = call('ZSCORE', KEYS[2], READERS_TICKET)
+  local place = readers_wait and call('HGET', KEYS[3], '#admit')
   if not to_number(place) then place = nil end
   local admitted, more = 0, false
   if reading then
@@ -267,17 +266,17 @@ local function settle(after)
       if writer ~= false then return writer == nil end
       set_field(try_write, 'wanted', 0)
     end
-    if crowd then admitted, more = admit_readers(place) end
+    if readers_wait then admitted, more = admit_readers(place) end
     return more
   end
-  if place or crowd and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == READERS_TICKET) then
+  if place or readers_wait and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == READERS_TICKET) then
     admitted, more = admit_readers(place)
     if admitted > 0 or more then return more end
     queued = call('ZCARD', KEYS[2])
   end
   local writer = grant_to_writer(queued)
   if writer == true then return false end
-  if crowd then
+  if readers_wait then
     admitted, more = admit_readers()
     if admitted > 0 or more then return more end
   end
@@ -285,50 +284,50 @@ local function settle(after)
     writer()
     return false
   end
-  if crowd then
+  if readers_wait then
     admitted, more = admit_readers(nil, true)
     if admitted > 0 or more then return more end
   end
   return call('EXISTS', KEYS[2]) == 1
 end
 
--- Publishes to the holders' processes that a ticket waits, so that they stop sharing the lock or passing it
--- on by themselves. `reads` says that the ticket waits to read. A run ends only if `ends_run` is set.
-local function signal_contention(h, reads, ends_run)
+-- Publishes to the holders' processes that a ticket waits, so that they stop sharing the lock or passing it on locally. `reads`
+-- says that the ticket waits to read. A grant batch ends only if `ends_batch` is set.
+local function signal_contention(h, reads, ends_batch)
   if h.mode ~= 'read' then
     if not h.wanted then set_field(try_write, 'wanted', 1) end
-    if h.tokens > 1 and (ends_run or h.mode == 'exclusive') then publish(h.inbox, 'contended ' .. h.id) end
+    if h.tokens > 1 and (ends_batch or h.mode == 'exclusive') then publish(h.inbox, 'contended ' .. h.id) end
   elseif not reads and not h.wanted then
     set_field(try_write, 'wanted', 1)
     each_reader(MAX_ADMITTED, function(id, _, inbox) publish(inbox, 'contended ' .. id) end)
   end
 end
 
--- Publishes to the holders' processes that others wait, who may be readers.
-local function tell_others(h)
+-- Publishes to the holders' processes that tickets wait, possibly only readers.
+local function report_waiters(h)
   if h then signal_contention(h, true) end
 end
 
--- Returns the TTL of the lock, the time (us), and owner, inbox, token, since (us) and trace of each holder, or
--- of MAX_SHOWN of them. An owner that was unlocked, and whose key only stays taken, has a '-' in front.
+-- Returns the TTL of the lock, the time (us), and owner, inbox, token, since (us) and trace of each holder, up to MAX_SHOWN
+-- holders. An owner has a '-' in front if its hold was unlocked and the key only stays taken.
 local function describe(h)
   if not h then return 0 end
-  local told = {call('PTTL', KEYS[1]), digits(now_us)}
-  local function tell(owner, inbox, since, trace)
-    if #told < 5 * MAX_SHOWN then
-      for _, v in ipairs({owner, inbox, h.token, since, trace}) do told[#told + 1] = v end
+  local shown = {call('PTTL', KEYS[1]), digits(now_us)}
+  local function add(owner, inbox, since, trace)
+    if #shown < 5 * MAX_SHOWN then
+      for _, v in ipairs({owner, inbox, h.token, since, trace}) do shown[#shown + 1] = v end
     end
   end
   if h.mode ~= 'read' then
-    tell(h.id == '-' and '-' .. h.owner or h.owner, h.inbox, h.since, h.trace)
+    add(h.id == '-' and '-' .. h.owner or h.owner, h.inbox, h.since, h.trace)
   else
     local seen, last = 0, 0
     each_reader(MAX_SHOWN, function(_, since, inbox, owner, trace, ends)
-      tell(owner, inbox, since, trace)
+      add(owner, inbox, since, trace)
       seen, last = seen + 1, math.max(last, ends)
     end)
-    -- A reader that is gone may have made the hash last longer.
-    if seen == call('HLEN', KEYS[1]) - COMMON_FIELDS then told[1] = math.max(0, math.min(told[1], last - now_ms)) end
+    -- A reader that has left may have made the hash last longer.
+    if seen == call('HLEN', KEYS[1]) - COMMON_FIELDS then shown[1] = math.max(0, math.min(shown[1], last - now_ms)) end
   end
-  return unpack(told)
+  return unpack(shown)
 end

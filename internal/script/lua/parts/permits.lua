@@ -4,20 +4,22 @@
 local LINES, LINE, BUSY, POLLED = {KEYS[2]}, KEYS[2], 4, 2
 --@queue
 --@permits_shown
--- The part of the scripts that deal with permits: see locks.lua. The hash of a semaphore has the mode 'permit', and a field p:<id> for each
--- permit: when its hold ends (ms), since when it is held (us), token, n, weight, slots, inbox, owner and trace. Four more fields
--- are for all of them: how much weight is taken ('used'); each slot in its turn, '1' if it is taken, 'x' if its last hold
--- ended by its time, else '0' ('map'); and when the first and the last of the permits end at the earliest and at the latest
--- ('next', 'last', ms). What counts a permit is written together with it. A permit whose time is over never counts again, even
--- if its field is still there.
--- The queue of permits has keys of its own. The hash lives for as long as somebody waits, so that locks see it.
+-- The functions for permits of the scripts that serve locks and permits: see locks.lua. The hash of a semaphore has the mode
+-- 'permit', and a field p:<id> for each permit: when its hold ends (ms), since when it is held (us), token, n, weight, slots,
+-- inbox, owner and trace. Four more fields describe all permits together:
+--   'used'  the weight that is taken
+--   'map'   a character for each slot: '1' taken, 'x' free after a hold that expired, '0' free otherwise
+--   'next'  no permit ends before (ms)
+--   'last'  no permit ends after (ms)
+-- These four fields are written together with each permit. An expired permit never counts again, even if its field still
+-- exists. The queue of permits has its own keys. The hash exists while any call waits, so that locks find it.
 -- Rule 26 of docs/protocol.md.
 local NEVER = MAX - 1
-local p -- what the fields say of all permits
+local p -- the fields that describe all permits
 
 local function permit_field(id) return 'p:' .. id end
 
--- Returns what the field of a permit says; nil if it says nothing.
+-- Returns the permit that a field describes; nil if the field does not describe one.
 local function parse_permit(text)
   local ends, since, token, n, w, slots, inbox, owner, trace =
     string.match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) ([%d,-]+) ([^ ]*) ([^ ]*) ?([^ ]*)$')
@@ -28,7 +30,7 @@ local function parse_permit(text)
   }
 end
 
--- Returns the permit of an id; nil if it has none, or its time is over.
+-- Returns the permit of an id; nil if it has none, or if it has expired.
 local function read_permit(id)
   local q = parse_permit(call('HGET', KEYS[1], permit_field(id)))
   return q and q.ends > now_ms and q or nil
@@ -38,19 +40,20 @@ local function permit_text(q)
   return table.concat({digits(q.ends), q.since, q.token, q.n, q.w, q.slots, q.inbox, q.owner, q.trace}, ' ')
 end
 
--- Returns how many wait: nobody if somebody else keeps something at the queue's key.
+-- Returns how many tickets wait: 0 if the queue's key is of another type.
 local function count_tickets()
   local queued = redis.pcall('ZCARD', KEYS[2])
   return type(queued) == 'number' and queued or 0
 end
 
--- Lets the hash live until the last permit has ended, for `lease` (ms) at least, and while somebody waits. Returns false if there
--- is none. A time of a few ms may be over when the server sets it: it removes the hash then, and what is written next has no end.
+-- Keeps the hash until the last permit has ended, for at least `lease` (ms), and while any ticket waits. Returns false if there
+-- is no hash. The expiry is never only a few ms: it could pass before the server sets it. Then the server would delete the
+-- hash, and the next write would make one without an expiry.
 local function keep_permits(lease)
   return call('PEXPIRE', KEYS[1], math.max(p.last - now_ms, lease or 1, count_tickets() > 0 and QUEUE_TTL or 1000)) == 1
 end
 
--- Writes what counts the permits, together with fields of permits.
+-- Writes the fields that describe all permits, together with fields of permits.
 local function write_permits(fields)
   for _, v in ipairs({'mode', 'permit', 'used', p.used, 'map', p.map, 'next', digits(p.next), 'last', digits(p.last)}) do
     fields[#fields + 1] = v
@@ -58,27 +61,27 @@ local function write_permits(fields)
   call('HSET', KEYS[1], unpack(fields))
 end
 
--- Calls f(first, last) for the runs of slots that text names, such as '0-2,5'.
-local function each_run(text, f)
+-- Calls f(first, last) for each range of slots in a text such as '0-2,5'.
+local function each_slot_range(text, f)
   for first, last in string.gmatch(text, '(%d+)-?(%d*)') do
     first = tonumber(first)
     f(first, tonumber(last) or first)
   end
 end
 
--- Returns the map with the slots that text names marked.
+-- Returns the map with the slots in `text` marked.
 local function mark_slots(map, text, mark)
-  each_run(text, function(first, last)
+  each_slot_range(text, function(first, last)
     map = string.sub(map, 1, first) .. string.rep(mark, last - first + 1) .. string.sub(map, last + 2)
   end)
   return map
 end
 
--- Returns the map with w of the slots below n taken, and which these are. The lowest come first, and those whose last hold was
--- released before those whose hold ended by its time: its process may still work.
+-- Returns the map with w slots below n taken, and these slots as text. The lowest ones come first. Slots whose last hold
+-- expired come after all others, because its process may still be working.
 local function take_slots(map, w, n)
   map = map .. string.rep('0', math.min(w, n - #map))
-  local runs = {}
+  local ranges = {}
   for _, free in ipairs({'0', 'x'}) do
     local at = 1
     while w > 0 do
@@ -86,20 +89,20 @@ local function take_slots(map, w, n)
       if not first or first > n then break end
       last = math.min(last, n, first + w - 1)
       map = string.sub(map, 1, first - 1) .. string.rep('1', last - first + 1) .. string.sub(map, last + 1)
-      runs[#runs + 1] = first == last and digits(first - 1) or digits(first - 1) .. '-' .. digits(last - 1)
+      ranges[#ranges + 1] = first == last and digits(first - 1) or digits(first - 1) .. '-' .. digits(last - 1)
       w, at = w - (last - first + 1), last + 1
     end
   end
-  return map, table.concat(runs, ',')
+  return map, table.concat(ranges, ',')
 end
 
--- Removes permits whose time is over, and counts the others anew. Returns true if it is to be run again for the rest.
+-- Removes expired permits, and counts the others anew. Returns true if another execution must remove the rest.
 local function reap_permits()
-  if now_ms < p.next or not keep_permits() then return false end -- a full memory refuses neither this write nor those after it
+  if now_ms < p.next or not keep_permits() then return false end -- a full memory does not refuse this write or later ones
   local all, slots, live, gone, more = call('HGETALL', KEYS[1]), {}, {}, {}, false
   for i = 1, #p.map do slots[i] = string.byte(p.map, i) == 120 and 'x' or '0' end -- an 'x' stays one
   local function mark(q, as)
-    each_run(q.slots, function(first, last)
+    each_slot_range(q.slots, function(first, last)
       for slot = #slots + 1, first do slots[slot] = '0' end
       for slot = first + 1, last + 1 do slots[slot] = as end
     end)
@@ -123,14 +126,14 @@ local function reap_permits()
   local fields = {}
   for _, field in ipairs(gone) do
     fields[#fields + 1] = field
-    fields[#fields + 1] = '' -- if the script is cut off here, it is no permit any more
+    fields[#fields + 1] = '' -- if the script is cut off here, the field is no longer a permit
   end
   write_permits(fields)
   if #gone > 0 then call('HDEL', KEYS[1], unpack(gone)) end
   return more
 end
 
--- Returns what the fields say of all permits; an error reply if the key is of another type or kind.
+-- Returns the fields that describe all permits; an error reply if the key is of another type or kind.
 local function read_permits()
   local f = redis.pcall('HMGET', KEYS[1], 'mode', 'used', 'map', 'next', 'last', 'id')
   if f.err then return f end
@@ -145,8 +148,7 @@ local function read_permits()
   return {err = 'WRONGTYPE the key holds a hash that is not a semaphore'}
 end
 
--- Returns what is known of all permits; an error reply if the key is of another type or kind. The first time it removes those whose
--- time is over.
+-- Does the same as read_permits. Its first call also removes expired permits.
 local function read_hold()
   if not p then
     p = read_permits()
@@ -155,7 +157,7 @@ local function read_hold()
   return p
 end
 
--- Writes the permit q, which gets its slots if it has none yet.
+-- Writes the permit q. It gets slots if it has none yet.
 local function add_permit(id, q)
   if not q.slots then p.map, q.slots = take_slots(p.map, q.w, tonumber(q.n)) end
   p.used, p.next, p.last = p.used + q.w, math.min(p.next, q.ends), math.max(p.last, q.ends)
@@ -164,14 +166,14 @@ local function add_permit(id, q)
   keep_permits()
 end
 
--- Whether somebody may get a permit is only known when the tickets are looked at.
+-- Whether there is room for a permit depends on the tickets, so grant_next has to look at them.
 local function has_room() return true end
 
--- Ends the permit of an id. With `linger` (ms) it stays taken for that long, for nobody. Returns whether it had one, and then that
--- others may get one now.
+-- Ends the permit of an id. With `linger` (ms) its weight stays taken for that long, without a holder. Returns whether the id
+-- had a permit, and then that others may get one now.
 local function end_hold(id, linger)
   local q = not read_hold().err and read_permit(id)
-  -- A full memory refuses neither this write nor those after it.
+  -- A full memory does not refuse this write or later ones.
   if not q or not keep_permits() then return false end
   local fields = {permit_field(id), ''}
   if linger and tonumber(linger) > 0 then
@@ -180,7 +182,7 @@ local function end_hold(id, linger)
     fields[3], fields[4] = permit_field('-' .. id), permit_text(q)
   else
     p.used, p.map = p.used - q.w, string.match(mark_slots(p.map, q.slots, '0'), '^.*[^0]') or ''
-    if p.used == 0 then p.next, p.last = NEVER, 0 end -- else they are only bounds
+    if p.used == 0 then p.next, p.last = NEVER, 0 end -- otherwise they are only bounds
   end
   write_permits(fields)
   call('HDEL', KEYS[1], permit_field(id))
@@ -196,12 +198,12 @@ local function each_hold(_, f)
   end
 end
 
--- Extends the permit of an id to at least `lease` (ms), by a write in any case (rule 21), and returns what a caller is answered who
--- has one; nil if it has none.
+-- Extends the permit of an id to at least `lease` (ms), and writes even if the permit lasts longer (rule 21). Returns the
+-- answer for a caller that holds a permit; nil if the id has none.
 local function extend(_, id, lease)
   local q = read_permit(id)
   lease = tonumber(lease)
-  -- A full memory refuses neither this write nor those after it.
+  -- A full memory does not refuse this write or later ones.
   if not q or not keep_permits(lease) then return nil end
   if q.ends < now_ms + lease then
     q.ends = now_ms + lease
@@ -213,7 +215,7 @@ end
 
 local count_waiting, remove_ticket = count_tickets, drop_ticket
 
--- Returns an error if a key is of another type than a semaphore's.
+-- Raises or returns an error if a key is of another type or kind than a semaphore's.
 local function check_types()
   call('ZCARD', KEYS[2])
   call('HLEN', KEYS[3])
@@ -222,48 +224,48 @@ local function check_types()
   end
 end
 
--- The holders of permits are not told who waits: they share nothing that others wait for.
-local function tell_others() end
+-- Holders of permits need no report of waiters: they share nothing that others wait for.
+local function report_waiters() end
 
--- Does keep_queue, and keeps the permits.
+-- Prolongs the queue and the hash.
 local function mark_active()
   keep_queue()
   keep_permits()
 end
 
--- Grants a permit to a ticket, and publishes that. It returns false if its process certainly does not listen, and then grants
--- nothing. What is published must be written already, as for a lock: see locks.lua.
+-- Grants a permit to a ticket, and publishes the grant. Returns false, without a grant, if the ticket's process certainly does
+-- not listen. The grant must be written before it is published: see `grant` in locks.lua.
 local function grant_permit(t)
   local token = digits(reserve_tokens(1))
   local map, slots = take_slots(p.map, t.w, t.n)
   local message = prove(table.concat({
-    'permit', t.id, token, #slots <= MAX_SLOTS_TOLD and slots or '-', math.max(call('ZCARD', KEYS[2]) - 1, 0), KEYS[1],
+    'permit', t.id, token, #slots <= MAX_SLOTS_SHOWN and slots or '-', math.max(call('ZCARD', KEYS[2]) - 1, 0), KEYS[1],
   }, ' '), t.secret)
-  if t.mute and publish(t.inbox, message) == 0 then return false end
+  if t.may_skip and publish(t.inbox, message) == 0 then return false end
   p.map = map
   drop_ticket(t.id)
   add_permit(t.id, {
     ends = now_ms + ACCEPT, since = digits(now_us), token = token, n = t.n, w = t.w, slots = slots, inbox = t.inbox,
     owner = t.owner, trace = t.trace,
   })
-  if not t.mute then publish(t.inbox, message) end
+  if not t.may_skip then publish(t.inbox, message) end
   return true
 end
 
--- Returns a ticket of the queue; nil if it is dead. Where a ticket for a lock has the tokens wanted it has its weight, and n
--- follows the time since when it waits. Only a light one may be passed over.
+-- Returns a ticket of the queue; nil if it is dead. The weight takes the place of the tokens wanted, and n follows the time
+-- since when the ticket waits. Only a ticket of weight 1 may be skipped.
 local function live_permit_ticket(id)
   local t = live_ticket(id)
   local w, n = t and to_number(t.tokens), t and to_number(t.fields[7])
   if not n or w < 1 or w > n or n > MAX_PERMITS then return nil end
-  t.w, t.n, t.trace, t.mute = w, n, t.fields[8] or '', t.mute and w == 1
+  t.w, t.n, t.trace, t.may_skip = w, n, t.fields[8] or '', t.may_skip and w == 1
   return t
 end
 
--- Grants permits to the head of the queue for as long as its weight is free of its own n. Tickets whose processes
--- certainly do not listen are passed over; what is left when nobody else wants it they get anyway. Returns true if
--- it is to be run again, because there was more to do than one run does.
-local function settle_permits()
+-- Grants permits to the head of the queue as long as its weight fits its own n. It skips tickets whose processes certainly do
+-- not listen; they get the permits that are left when no other ticket wants them. Returns true if a poll must follow because
+-- one execution could not do everything.
+local function grant_to_queue()
   if not may_grant() or count_tickets() == 0 or not reserve_tokens(1) then return false end
   local passed, more = {}, true
   for _ = 1, MAX_REAPED do
@@ -279,16 +281,17 @@ local function settle_permits()
     end
   end
   for _, t in ipairs(passed) do
-    t.mute = false
+    t.may_skip = false
     if p.used + t.w <= t.n then grant_permit(t) end
   end
   return more and call('EXISTS', KEYS[2]) == 1
 end
 
--- Does settle_permits. Then it removes the hash if no permit and no ticket is left, and else lets it live as long as it has to.
-local function settle()
+-- Grants permits to waiting tickets. Then it deletes the hash if no permit and no ticket is left; otherwise it keeps the hash
+-- for as long as necessary. Returns true if a poll must follow.
+local function grant_next()
   if read_hold().err then return false end
-  local more = settle_permits() or p.more
+  local more = grant_to_queue() or p.more
   if p.used == 0 and now_ms < p.next and count_tickets() == 0 then
     call('DEL', KEYS[1])
   elseif call('EXISTS', KEYS[1]) == 1 then
@@ -297,5 +300,5 @@ local function settle()
   return more
 end
 
--- Returns what describes the holders: see permits_shown.lua.
+-- Returns the description of the holders: see permits_shown.lua.
 local function describe() return show_permits(p.next, now_ms, digits(now_us)) end

@@ -1,5 +1,5 @@
-  -- Part of scripts that grant to the first ticket in less time: its process has shown that it lives just now. It has queued the
-  -- ticket, or has beaten.
+  -- Part of the fast paths that grant to the first ticket: its process has shown recently that it is alive. It has queued the
+  -- ticket or sent a beat.
   local seen = string.sub(since, 1, 13)
   if #since ~= 16 or now_ms - seen > RECENT or seen > now_ms then
     seen = string.match(redis.pcall('HGET', KEYS[6], inbox) or '', '^[+-](%d+)$')

@@ -190,7 +190,7 @@ func TestALockIsTakenAwayByClicking(t *testing.T) {
 		t.Errorf("the page that asks says\n%s", text)
 	}
 	d.click("form button.danger")
-	d.await(`document.body.innerText.includes("The lock was taken away")`)
+	d.await(`document.body.innerText.includes("The lock was released by force")`)
 	d.click(".button")
 	d.await(`document.querySelector(".hold")?.innerText.includes("req-2")`) // the history names req-1
 	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
@@ -215,7 +215,7 @@ func TestAHostileKeyRunsNothing(t *testing.T) {
 	d.see("form button.danger")
 	d.await(`typeof pwned === "undefined" && !document.querySelector(".injected, img[src=x]")`)
 	d.click("form button.danger")
-	d.await(`document.body.innerText.includes("The lock was taken away")`)
+	d.await(`document.body.innerText.includes("The lock was released by force")`)
 	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
 		t.Errorf("the holder is told %v", err)
 	}

@@ -39,10 +39,10 @@ type shot struct {
 }
 
 var shots = []shot{
-	{"inspector.png", "", `tr.contended`, browser.Window{Width: 1180, Height: 960}},
-	{"inspector-dark.png", "", `tr.contended`, browser.Window{Width: 1180, Height: 960, Dark: true}},
-	{"inspector-key.png", "key?key=user:42", `table.queue`, browser.Window{Width: 1180, Height: 610}},
-	{"inspector-phone.png", "", `tr.contended`, browser.Window{Width: 390, Height: 844, Phone: true}},
+	{"inspector.png", "", `tr.lingering`, browser.Window{Width: 1180, Height: 890}},
+	{"inspector-dark.png", "", `tr.lingering`, browser.Window{Width: 1180, Height: 890, Dark: true}},
+	{"inspector-key.png", "key?key=order:10023", `table.queue`, browser.Window{Width: 1180, Height: 590}},
+	{"inspector-phone.png", "", `tr.lingering`, browser.Window{Width: 390, Height: 1034, Phone: true}},
 }
 
 // run is the program; what flags have to say goes to stderr.
@@ -50,13 +50,13 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("screenshots", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("o", "docs", "put the pictures into this `folder`")
-	rest := flags.Duration("wait", 2*time.Minute, "how long the locks have been there in the pictures")
+	rest := flags.Duration("wait", 2*time.Minute, "how long the page has been open in the pictures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	scene, err := newScene(ctx)
+	scene, err := newScene(ctx, *rest)
 	if err != nil {
 		return err
 	}
@@ -70,6 +70,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		if err := chromedp.Do(tab, chromedp.Navigate(scene.site.URL)); err != nil {
 			return err
 		}
+	}
+	if err := scene.arrive(ctx, min(time.Second, *rest)); err != nil {
+		return err
 	}
 	for _, s := range shots {
 		err := chromedp.Do(tab, s.window.Set(), chromedp.Navigate(scene.site.URL+"/"+s.path),

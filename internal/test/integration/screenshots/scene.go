@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -29,13 +30,14 @@ type scene struct {
 	clients []*lockmw.Client
 	events  *lockevents.Recorder
 	holds   []*lockmw.Hold // a hold that nobody refers to would end
+	failed  error          // the errors of taking locks
 	trade   sync.WaitGroup
 	cancel  context.CancelFunc
 	names   []string // of processes: what they are called, and what they are called in the pictures
 }
 
-// newScene takes the locks. They are all taken when it returns.
-func newScene(ctx context.Context) (_ *scene, err error) {
+// newScene takes the locks that are there when the page is opened. It stays open for that long.
+func newScene(ctx context.Context, open time.Duration) (_ *scene, err error) {
 	s := &scene{mini: miniredis.NewMiniRedis()}
 	if err := s.mini.Start(); err != nil {
 		return nil, err
@@ -52,7 +54,7 @@ func newScene(ctx context.Context) (_ *scene, err error) {
 		return nil, err
 	}
 	s.events = lockevents.New(insp)
-	for _, name := range []string{"web-1:4711:5f0c2a81", "web-2:4702:c81d03be", "worker-1:310:77e0914a"} {
+	for _, name := range []string{"web-1:4711:5f0c2a81", "web-3:4702:c81d03be", "worker-2:310:77e0914a", "billing-1:88:20b6e3fd"} {
 		c, err := lockmw.New(dial(), lockmw.WithLogger(slog.New(slog.DiscardHandler)), lockmw.WithObserver(s.events.Observer()))
 		if err != nil {
 			return nil, err
@@ -68,7 +70,7 @@ func newScene(ctx context.Context) (_ *scene, err error) {
 		}
 		s.names = append(s.names, status.Holders[0].Process, name)
 	}
-	if err := s.take(ctx); err != nil {
+	if err := s.take(ctx, open); err != nil {
 		return nil, err
 	}
 	page := inspector.Handler(insp, inspector.WithForceUnlock(func(*http.Request) bool { return true }))
@@ -92,56 +94,78 @@ func (s *scene) close() {
 	s.mini.Close()
 }
 
-// take has the processes hold locks, and wait for some.
-func (s *scene) take(ctx context.Context) error {
-	web1, web2, worker := s.clients[0], s.clients[1], s.clients[2]
-	var failed error
-	lock := func(l lockmw.Locker, key string, opts ...lockmw.Option) *lockmw.Hold {
-		_, hold, err := l.Lock(ctx, key, opts...)
-		failed = errors.Join(failed, err)
-		s.holds = append(s.holds, hold)
-		return hold
-	}
-	lock(web1, "user:42", lockmw.WithLabel("req-8f21"))
-	lock(web2, "user:7")
-	lock(fairlock.New(worker), "invoice:2031", lockmw.WithLabel("task-551"))
-	lock(rwlock.New(web1).RLocker(), "catalogue:eu")
-	lock(rwlock.New(web2).RLocker(), "catalogue:eu")
-	lock(semaphore.New(worker, 3), "export:pdf", lockmw.WithLabel("task-552"))
-	lock(web2, "session:9c1f")
-	lock(worker, "order:10023", lockmw.WithLabel("task-560"))
-	lock(worker, `search:<b>"räksmörgås"</b>`)
-	if hold := lock(web1, "click:checkout", lockmw.WithMinHold(10*time.Minute)); hold != nil {
-		failed = errors.Join(failed, hold.Unlock())
-	}
-	wait := func(l lockmw.Locker, key, label string) {
-		queued := make(chan struct{})
-		contended := lockmw.WithObserver(&lockmw.Observer{
-			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(queued) },
-		})
-		go func() { _, _, _ = l.Lock(ctx, key, lockmw.WithLabel(label), contended) }() // until ctx ends
-		select {
-		case <-queued:
-		case <-ctx.Done():
-			failed = errors.Join(failed, ctx.Err())
-		}
-	}
-	wait(web2, "user:42", "req-9a02")
-	wait(web2, "user:42", "req-9a05")
-	wait(worker, "user:42", "task-548")
-	wait(web1, "user:42", "req-9b77")
-	wait(fairlock.New(web1), "invoice:2031", "req-77aa")
-	for i, c := range s.clients { // for the trends
+// take takes the locks that are as old as the page, or older. The page will have been open for so long when its pictures are taken.
+func (s *scene) take(ctx context.Context, open time.Duration) error {
+	web1, web3, worker, billing := s.clients[0], s.clients[1], s.clients[2], s.clients[3]
+	back := func(age time.Duration) { s.mini.SetTime(time.Now().Add(open - age)) } // exclusive locks only: their leases are TTLs, which do not move with the clock
+	back(max(open, 3*time.Hour+12*time.Minute))
+	s.lock(ctx, billing, "lead:billing")
+	back(max(open, 26*time.Minute))
+	s.lock(ctx, billing, "import:acme", lockmw.WithLabel("task-1874"))
+	s.mini.SetTime(time.Time{})
+	s.lock(ctx, rwlock.New(web1).RLocker(), "catalogue:eu", lockmw.WithLabel("req-71be"))
+	s.lock(ctx, rwlock.New(web3).RLocker(), "catalogue:eu", lockmw.WithLabel("req-c04d"))
+	for i, c := range s.clients[:3] { // for the trends
 		s.trade.Go(func() { s.sell(ctx, c, time.Duration(40+30*i)*time.Millisecond) })
 	}
-	return failed
+	s.lock(ctx, semaphore.New(worker, 3), "export:tenant-7", lockmw.WithLabel("task-1902"))
+	return s.failed
 }
 
-// sell takes and releases one lock until ctx ends, for longer and longer.
+// arrive has calls come in, one after another: a step is how long a second takes.
+func (s *scene) arrive(ctx context.Context, step time.Duration) error {
+	ctx, leave := context.WithCancel(ctx)
+	before := s.cancel
+	s.cancel = func() { leave(); before() }
+	web1, web3, worker := s.clients[0], s.clients[1], s.clients[2]
+	pass := func(seconds float64) { pause.For(ctx, time.Duration(seconds*float64(step))) }
+	s.lock(ctx, fairlock.New(worker), "invoice:1187", lockmw.WithLabel("task-1911"))
+	pass(17)
+	s.lock(ctx, web3, "order:10023", lockmw.WithLabel("req-8f21"))
+	pass(2)
+	s.wait(ctx, web1, "order:10023", "req-9a02")
+	if hold := s.lock(ctx, web1, "click:user:42", lockmw.WithMinHold(5*time.Minute)); hold != nil {
+		s.failed = errors.Join(s.failed, hold.Unlock())
+	}
+	pass(3)
+	s.wait(ctx, worker, "order:10023", "task-1913")
+	s.lock(ctx, semaphore.New(web1, 3), "export:tenant-7", lockmw.WithLabel("req-9a3e"))
+	pass(2)
+	s.wait(ctx, web1, "order:10023", "req-9b77")
+	s.wait(ctx, fairlock.New(web1), "invoice:1187", "req-77aa")
+	pass(2)
+	s.wait(ctx, web3, "order:10023", "req-9c10")
+	s.lock(ctx, web3, "user:42", lockmw.WithLabel("req-9c15"))
+	pass(2.5) // until a process has noted who waits within it
+	return s.failed
+}
+
+func (s *scene) lock(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) *lockmw.Hold {
+	_, hold, err := l.Lock(ctx, key, opts...)
+	s.failed = errors.Join(s.failed, err)
+	s.holds = append(s.holds, hold)
+	return hold
+}
+
+// wait has a call wait for a key until ctx ends. It waits when wait returns.
+func (s *scene) wait(ctx context.Context, l lockmw.Locker, key, label string) {
+	queued := make(chan struct{})
+	contended := lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(queued) },
+	})
+	go func() { _, _, _ = l.Lock(ctx, key, lockmw.WithLabel(label), contended) }()
+	select {
+	case <-queued:
+	case <-ctx.Done():
+		s.failed = errors.Join(s.failed, ctx.Err())
+	}
+}
+
+// sell takes and releases one lock until ctx ends, for longer and shorter times.
 func (s *scene) sell(ctx context.Context, c *lockmw.Client, held time.Duration) {
 	for began := time.Now(); ctx.Err() == nil; {
-		if _, hold, err := c.Lock(ctx, "stock:17", lockmw.WithLabel("order")); err == nil {
-			pause.For(ctx, held+time.Since(began)/200)
+		if _, hold, err := c.Lock(ctx, "stock:8812", lockmw.WithLabel("checkout")); err == nil {
+			pause.For(ctx, time.Duration(float64(held)*(1.6+math.Sin(time.Since(began).Seconds()/9))))
 			_ = hold.Unlock()
 		}
 	}

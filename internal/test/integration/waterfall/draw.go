@@ -14,8 +14,8 @@ import (
 // of its page.
 const style = `
   .page { fill: #ffffff; stroke: #d1d9e0 }
-  text { font: 11px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
-  .head { font-weight: 600; font-size: 12px }
+  text { font: 12px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
+  .head { font-weight: 600; font-size: 13px; paint-order: stroke; stroke: #ffffff; stroke-width: 4px; stroke-linejoin: round }
   .axis { fill: #59636e }
   .grid { stroke: #d1d9e0; stroke-width: 1 }
   .wait { fill: #ffc069; stroke: #bc6c00 }
@@ -27,6 +27,7 @@ const style = `
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117; stroke: #3d444d }
     text { fill: #f0f6fc }
+    .head { stroke: #0d1117 }
     .axis { fill: #9198a1 }
     .grid { stroke: #2a313c }
     .wait { fill: #7d4e00; stroke: #d29922 }
@@ -47,14 +48,14 @@ func draw(spans []collector.Span) ([]byte, error) {
 	p := &picture{layout: l}
 	p.open()
 	p.axis()
+	for _, b := range l.bars { // below all text, so that no line crosses a label
+		p.links(b)
+	}
 	for _, r := range l.traces {
 		p.text("head", margin, r.y+headStep-9, "start", r.title)
 	}
 	for _, b := range l.bars {
 		p.bar(b)
-	}
-	for _, b := range l.bars {
-		p.links(b)
 	}
 	p.legend()
 	p.WriteString("</svg>\n")
@@ -73,7 +74,7 @@ func (p *picture) open() {
 		width, p.height)
 	p.WriteString("<title>Spans over time: who waits for a lock, who holds it, and whom the wait is for</title>\n")
 	fmt.Fprintf(p, "<style>%s</style>\n", style)
-	p.WriteString(`<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">` +
+	p.WriteString(`<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="4.5" markerHeight="4.5" orient="auto">` +
 		`<path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>` + "\n")
 	fmt.Fprintf(p, `<rect class="page" x="0.5" y="0.5" width="%g" height="%g" rx="6"/>`+"\n", width-1, p.height-1)
 }

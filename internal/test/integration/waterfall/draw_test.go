@@ -127,7 +127,7 @@ func mustDraw(t *testing.T, spans []collector.Span) []byte {
 
 func TestBarsAreInProportion(t *testing.T) {
 	page, bars, _ := read(t, mustDraw(t, contention()))
-	if page.Width != "900" || page.XMLName.Space != "http://www.w3.org/2000/svg" {
+	if page.Width != "840" || page.XMLName.Space != "http://www.w3.org/2000/svg" {
 		t.Errorf("a %v of width %s", page.XMLName, page.Width)
 	}
 	want := []struct {

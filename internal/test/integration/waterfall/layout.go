@@ -13,7 +13,7 @@ import (
 
 // All lengths are in pixels.
 const (
-	width     = 900.0
+	width     = 840.0 // as wide as pages show it
 	margin    = 16.0
 	laneStep  = 24.0
 	barHeight = 18.0
@@ -134,9 +134,9 @@ func label(s collector.Span, room float64) string {
 func textWidth(s string) (w float64) {
 	for _, r := range s {
 		if r >= 0x1100 { // East Asian characters are square
-			w += 11
+			w += 12
 		} else {
-			w += 6.5
+			w += 6.6
 		}
 	}
 	return w

@@ -78,7 +78,7 @@ func Renewal(e *Env, from <-chan error) error {
 	e.T.Helper()
 	for {
 		err := Next(e, from)
-		late := err != nil && strings.Contains(err.Error(), "has not been answered yet")
+		late := err != nil && strings.Contains(err.Error(), "no answer to a renewal yet")
 		if broken := e.Config.Several && errors.Is(err, io.EOF); !late && !broken {
 			return err
 		}

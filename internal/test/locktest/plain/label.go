@@ -23,7 +23,7 @@ func labelOfHolder(e *env.Env) {
 		if h := failure.Holders[0]; h.Label != label || !h.Fixed || strings.Contains(h.Owner, ";") {
 			e.T.Errorf("%s: the holder is %+v", what, h)
 		}
-		if !strings.Contains(failure.Error(), "in the way: "+label) {
+		if !strings.Contains(failure.Error(), "held by "+label) {
 			e.T.Errorf("%s: the error is %v", what, failure)
 		}
 	}

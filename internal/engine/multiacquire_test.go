@@ -33,7 +33,7 @@ func (r *rig) party(keys []string, edit ...func(*core.Request)) *party {
 	return p
 }
 
-// takes makes a trip that is granted.
+// takes makes a multi-acquire that is granted.
 func (p *party) takes() []core.Hold {
 	p.Helper()
 	holds, err := p.e.AcquireAll(p.Context(), p.requests)
@@ -43,7 +43,7 @@ func (p *party) takes() []core.Hold {
 	return holds
 }
 
-// isRefused makes a trip that is not granted.
+// isRefused makes a multi-acquire that is not granted.
 func (p *party) isRefused(what string) {
 	p.Helper()
 	if holds, err := p.e.AcquireAll(p.Context(), p.requests); holds != nil || err != nil {
@@ -170,7 +170,7 @@ func TestATripIsNotMadeForKeysThatAreInUseHere(t *testing.T) {
 	})
 }
 
-// A caller that comes while the trip is under way waits in the cohort of its key.
+// A caller that comes while the multi-acquire is under way waits in the cohort of its key.
 func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes()) // the server knows the scripts
@@ -182,13 +182,13 @@ func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
 			}
 			answer := r.wire.HoldReply(r.e.scripts.All()["acquire_all"].SHA)
 			p := r.party(r.keys(3))
-			trip := make(chan []core.Hold, 1)
+			m := make(chan []core.Hold, 1)
 			go func() {
 				holds, err := r.e.AcquireAll(t.Context(), p.requests)
 				if err != nil {
 					t.Error(err)
 				}
-				trip <- holds
+				m <- holds
 			}()
 			<-answer.Caught()
 			joined := make(chan *hold, 1)
@@ -199,7 +199,7 @@ func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
 				return c.waiters.Len == 2
 			})
 			answer.Deliver()
-			holds := <-trip
+			holds := <-m
 			if (holds != nil) != granted {
 				t.Errorf("%d holds; want some: %t", len(holds), granted)
 			}
@@ -226,7 +226,7 @@ func TestCallersJoinTheCohortsOfATrip(t *testing.T) {
 	})
 }
 
-// Without an answer every id is cancelled: neither what the trip took nor a copy that comes late has a lock then.
+// Without an answer every id is cancelled: neither what the multi-acquire took nor a copy that comes late has a lock then.
 func TestATripWithoutAnAnswerIsCancelled(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
@@ -248,7 +248,7 @@ func TestATripWithoutAnAnswerIsCancelled(t *testing.T) {
 	})
 }
 
-// So it is if the trip has taken the locks, and nobody hears of it.
+// So it is if the multi-acquire has taken the locks, and nobody hears of it.
 func TestATripThatWasGrantedInSilenceIsCancelled(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
@@ -256,17 +256,17 @@ func TestATripThatWasGrantedInSilenceIsCancelled(t *testing.T) {
 		defer cancel()
 		answer := r.wire.HoldReply(r.e.scripts.All()["acquire_all"].SHA)
 		defer answer.Deliver()
-		trip := r.e.newTrip(ctx, r.party(r.keys(3)).requests)
-		r.e.sender.Start(trip.call())
+		m := r.e.newMultiAcquire(ctx, r.party(r.keys(3)).requests)
+		r.e.sender.Start(m.call())
 		<-answer.Caught()
 		if left := r.left(); len(left) != 3 {
 			t.Fatalf("the server has %q, want three locks", left)
 		}
 		cancel()
-		if err := trip.await(trip.legs[0].w); !errors.Is(err, context.Canceled) {
+		if err := m.await(m.parts[0].w); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		trip.giveBack()
+		m.giveBack()
 		r.isEmpty()
 		answer.Deliver()
 		r.e.sender.WaitIdle(soon)
@@ -274,7 +274,7 @@ func TestATripThatWasGrantedInSilenceIsCancelled(t *testing.T) {
 	})
 }
 
-// A lost reply makes go-redis send the trip again, which is answered the same.
+// A lost reply makes go-redis send the multi-acquire again, which is answered the same.
 func TestATripWhoseAnswerIsLostIsAnsweredAgain(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.party(r.keys(3)).releases(r.party(r.keys(3)).takes())
@@ -367,12 +367,12 @@ func TestKeysInDifferentSlotsAreNotTakenTogether(t *testing.T) {
 			stranger = key
 		}
 	}
-	if e.newTrip(t.Context(), pair(stranger)) != nil {
+	if e.newMultiAcquire(t.Context(), pair(stranger)) != nil {
 		t.Error("keys in different slots are taken together")
 	}
-	trip := e.newTrip(t.Context(), pair(neighbour))
-	if trip == nil {
+	m := e.newMultiAcquire(t.Context(), pair(neighbour))
+	if m == nil {
 		t.Fatal("keys in one slot are not taken together")
 	}
-	trip.giveBack()
+	m.giveBack()
 }

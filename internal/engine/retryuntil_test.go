@@ -58,7 +58,7 @@ func TestAHolderWaitsForTheServer(t *testing.T) {
 		if err := <-done; err != nil {
 			b.Error(err)
 		}
-		if took := time.Since(start); took > insistTimeout+maxTryPause {
+		if took := time.Since(start); took > tryTimeout+maxTryPause {
 			b.Errorf("it returned %v after the server can answer", took)
 		}
 		b.release(h)
@@ -89,7 +89,7 @@ func TestAHolderWaitsForTheServerNoLongerThanItHolds(t *testing.T) {
 		if err := change(b.Context()); !errors.Is(err, core.ErrLost) {
 			b.Errorf("%v, want ErrLost", err)
 		}
-		if late := clock.Since(deadline); late < 0 || late > insistTimeout+maxTryPause {
+		if late := clock.Since(deadline); late < 0 || late > tryTimeout+maxTryPause {
 			b.Errorf("it returned %v after the hold's end", late)
 		}
 		end()

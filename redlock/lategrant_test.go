@@ -8,8 +8,8 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// A node whose grant comes after the release would refuse the next call of the same process. That call waits a moment for it,
-// but not for one that does not answer.
+// A node whose grant arrives after the release would refuse the next call of the same process. That call waits a moment for a late
+// node, but not for one that does not answer.
 func TestTheNextCallOfAProcessWaitsForANodeThatIsLate(t *testing.T) {
 	for name, answers := range map[string]bool{"it answers": true, "it does not": false} {
 		inBubble(t, 3, func(b *bubble) {
@@ -33,9 +33,9 @@ func TestTheNextCallOfAProcessWaitsForANodeThatIsLate(t *testing.T) {
 				synctest.Wait()
 			}
 			if !next.returned() || next.err != nil {
-				b.Fatalf("%s: the next call goes on waiting: %v", name, next.err)
+				b.Fatalf("%s: the next call continues to wait: %v", name, next.err)
 			}
-			if n := scripts(p.wires[2], "item"); answers && n != 2 { // the release of what was late, and the next acquire
+			if n := scripts(p.wires[2], "item"); answers && n != 2 { // the release of the late grant, and the next acquire
 				b.Errorf("%s: the node was sent %d commands", name, n)
 			}
 			late.Deliver()

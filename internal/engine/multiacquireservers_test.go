@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// rig has the bubble's engine take several locks in one trip.
+// rig has the bubble's engine take several locks in one m.
 func (b *bubble) rig() *rig {
 	b.e.sender.SetBatching(true)
 	return &rig{T: b.T, e: b.e, s: b.s, wire: b.wire, rdb: b.rdb}
@@ -17,7 +17,7 @@ func (b *bubble) rig() *rig {
 
 func tries(r *core.Request) { r.Wait = 0 }
 
-// A trip counts if enough replicas have it, which are asked once for all of its locks. Else it takes nothing.
+// A multi-acquire counts if enough replicas have it, which are asked once for all of its locks. Else it takes nothing.
 func TestATripThatFewReplicasHaveTakesNothing(t *testing.T) {
 	inReplicatedBubble(t, func(b *replicatedBubble) {
 		r := b.rig()
@@ -52,7 +52,7 @@ func TestATripThatFewReplicasHaveTakesNothing(t *testing.T) {
 	})
 }
 
-// A server that may have lost locks grants no trip.
+// A server that may have lost locks grants no m.
 func TestATripWaitsForAQuarantine(t *testing.T) {
 	const lease, quarantine = 3 * time.Second, 4 * time.Second
 	inBubble(t, func(b *bubble) {
@@ -76,7 +76,7 @@ func TestATripWaitsForAQuarantine(t *testing.T) {
 				b.Errorf("%s, a try: %v, want ErrUnavailable", when, err)
 			}
 			if left := r.left(); len(left) > 1 { // since when it is known
-				b.Errorf("%s: a refused trip has left %q", when, left)
+				b.Errorf("%s: a refused multi-acquire has left %q", when, left)
 			}
 			time.Sleep(quarantine - time.Since(lost) + 100*time.Millisecond)
 			p := r.party(r.keys(3), short)

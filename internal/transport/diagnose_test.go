@@ -39,7 +39,7 @@ func deafClient(t *testing.T) (rdb *redis.Client, dials *atomic.Int64, answer ch
 
 func TestALookAtTheServerDelaysNoCallForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var k look
+		var k diagnosis
 		t.Cleanup(k.stop)
 		rdb, dials, answer := deafClient(t)
 		begun := time.Now()
@@ -52,10 +52,10 @@ func TestALookAtTheServerDelaysNoCallForLong(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		time.Sleep(2 * lookedFor)
+		time.Sleep(2 * freshFor)
 		_ = k.explain(rdb, core.ErrSilent)
-		if took := time.Since(begun) - 2*lookedFor; took > 2*LookTimeout || dials.Load() != 1 {
-			t.Errorf("two looks after one another have taken %v, with %d connections, want %v and 1", took, dials.Load(), 2*LookTimeout)
+		if took := time.Since(begun) - 2*freshFor; took > 2*DiagnoseTimeout || dials.Load() != 1 {
+			t.Errorf("two looks after one another have taken %v, with %d connections, want %v and 1", took, dials.Load(), 2*DiagnoseTimeout)
 		}
 		answer <- errors.New("no handshake")
 		synctest.Wait()
@@ -68,7 +68,7 @@ func TestALookAtTheServerDelaysNoCallForLong(t *testing.T) {
 // Who stops waits for the look that is under way.
 func TestALookEndsBeforeItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var k look
+		var k diagnosis
 		rdb, dials, answer := deafClient(t)
 		_ = k.explain(rdb, core.ErrSilent)
 		begun := time.Now()
@@ -77,7 +77,7 @@ func TestALookEndsBeforeItsOwner(t *testing.T) {
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("stopped after %v, want 1s", took)
 		}
-		time.Sleep(2 * lookedFor)
+		time.Sleep(2 * freshFor)
 		if err := k.explain(rdb, core.ErrSilent); dials.Load() != 1 || !errors.Is(err, core.ErrSilent) {
 			t.Errorf("after that there were %d connections, %v", dials.Load(), err)
 		}

@@ -50,8 +50,8 @@ func (b *bubble) wantSeen(what string, after time.Duration, want string) {
 	}
 }
 
-// crowd starts n calls that wait.
-func (b *bubble) crowd(e *Engine, n int, edit ...func(*core.Request)) []*calling {
+// waitersOf starts n calls that wait.
+func (b *bubble) waitersOf(e *Engine, n int, edit ...func(*core.Request)) []*calling {
 	b.Helper()
 	all := make([]*calling, n)
 	for i := range all {
@@ -60,7 +60,7 @@ func (b *bubble) crowd(e *Engine, n int, edit ...func(*core.Request)) []*calling
 			f(&a.Request)
 		}
 		all[i] = b.call(e, a)
-		b.wantWaiting("one of a crowd", all[i])
+		b.wantWaiting("one of several waiters", all[i])
 	}
 	return all
 }
@@ -88,14 +88,14 @@ func TestAnOperatorSeesWhoSharesATicket(t *testing.T) {
 				a := b.requester(core.Exclusive)
 				edit(&a.Request)
 				h := a.acquire(b.T, b.e)
-				crowd := b.crowd(other, 10)
+				waiters := b.waitersOf(other, 10)
 				b.wantSeen("ten calls", promptly, "0 [10]")
-				here := b.crowd(b.e, 4)
+				here := b.waitersOf(b.e, 4)
 				b.wantSeen("four more", promptly, "4 [10]")
-				b.stop(crowd[1:])
+				b.stop(waiters[1:])
 				b.stop(here[:1])
 				b.wantSeen("four", promptly, "3 [1]")
-				b.stop(crowd[:1])
+				b.stop(waiters[:1])
 				b.stop(here)
 				b.wantSeen("none", promptly, "0 []")
 				b.release(h)
@@ -109,13 +109,13 @@ func TestAnOperatorSeesReadersWhoShareATicket(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Write).acquire(b.T, b.e)
 		reads := func(r *core.Request) { r.Mode = core.Read }
-		crowd := b.crowd(b.e, 10, reads)
+		waiters := b.waitersOf(b.e, 10, reads)
 		b.wantSeen("ten readers", promptly, "0 [10]")
-		crowd = append(crowd, b.crowd(b.engine(), 5, reads)...)
+		waiters = append(waiters, b.waitersOf(b.engine(), 5, reads)...)
 		b.wantSeen("five more", promptly, "0 [10 5]")
 		b.release(h)
 		b.wantSeen("while they read", 0, "0 []")
-		for _, c := range crowd {
+		for _, c := range waiters {
 			b.release(b.wantGranted("a reader", c))
 		}
 		b.wantFree()
@@ -150,16 +150,16 @@ func TestAnOperatorSeesSinceWhenTheFirstWaitsInTheHoldersProcess(t *testing.T) {
 				edit(&a.Request)
 				h := a.acquire(b.T, b.e)
 				first := time.Now()
-				one := b.crowd(b.e, 1, edit)
+				one := b.waitersOf(b.e, 1, edit)
 				time.Sleep(100 * time.Millisecond)
 				second := time.Now()
-				two := b.crowd(b.e, 1, edit)
+				two := b.waitersOf(b.e, 1, edit)
 				b.wantLongest("both wait", longWait+promptly, first)
 				b.wantLongest("later", time.Minute/2, first)
 				b.stop(one)
 				b.wantLongest("the first has left", promptly, second)
 				third := time.Now()
-				more := b.crowd(b.e, 1, edit)
+				more := b.waitersOf(b.e, 1, edit)
 				b.release(h)
 				h = b.wantGranted("the second", two[0])
 				b.wantLongest("the third waits for the second", longWait+promptly, third)
@@ -176,11 +176,11 @@ func TestBriefWaitsBehindOneAnotherAreNotTold(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
-		waiting := b.crowd(b.e, 3)
+		waiting := b.waitersOf(b.e, 3)
 		for range 100 {
 			b.release(h)
 			h = b.wantGranted("the next", waiting[0])
-			waiting = append(waiting[1:], b.crowd(b.e, 1)...)
+			waiting = append(waiting[1:], b.waitersOf(b.e, 1)...)
 			time.Sleep(100 * time.Millisecond)
 			if since := b.longest(); !since.IsZero() {
 				b.Fatalf("the first is seen to wait since %v", since)
@@ -197,10 +197,10 @@ func TestAnOperatorSeesWhoWaitsWhenTheLockChangesHands(t *testing.T) {
 		b.warm() // who subscribes when he waits polls at once
 		other := b.engine()
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
-		there := b.crowd(other, 6)
+		there := b.waitersOf(other, 6)
 		b.wantSeen("six calls", promptly, "0 [6]")
 		b.stop(there[4:]) // the server is not told yet
-		here := b.crowd(b.e, 3)
+		here := b.waitersOf(b.e, 3)
 		h.lease.passes = b.e.cfg.LocalPasses // it is the others' turn
 		b.release(h)
 		b.wantSeen("at once", 0, "5 [3]")
@@ -226,29 +226,29 @@ func TestTheServerIsToldOfAChangeOnly(t *testing.T) {
 		h := a.acquire(b.T, b.e)
 		time.Sleep(10 * time.Second)
 		b.wantSent("a hold that nobody waits for", "acquire")
-		crowd := b.crowd(b.e, 10)
-		b.stop(crowd[8:])
+		waiters := b.waitersOf(b.e, 10)
+		b.stop(waiters[8:])
 		time.Sleep(10 * time.Minute)
 		b.wantSent("calls that wait", "tell", "tell") // how many they are, and since when
 		for range 100 {
-			b.stop(b.crowd(b.e, 2))
+			b.stop(b.waitersOf(b.e, 2))
 			time.Sleep(100 * time.Millisecond)
 		}
 		if n := b.sent()["tell"]; n > 0 {
 			b.Errorf("calls that have gone when the server is told: %d runs", n)
 		}
-		b.stop(crowd[4:])
+		b.stop(waiters[4:])
 		time.Sleep(promptly)
 		b.wantSent("fewer calls", "tell")
 		var more []*calling
 		for range 20 {
-			more = append(more, b.crowd(b.e, 1)...)
+			more = append(more, b.waitersOf(b.e, 1)...)
 			time.Sleep(100 * time.Millisecond)
 		}
 		if n := b.sent()["tell"]; n < 2 || n > 4 {
 			b.Errorf("in two seconds, in which more and more waited, %d runs", n)
 		}
-		b.stop(append(crowd, more...))
+		b.stop(append(waiters, more...))
 		b.release(h)
 	})
 }
@@ -258,10 +258,10 @@ func TestTheServerIsNotToldOfABriefWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
-		crowd := b.crowd(b.e, 10)
+		waiters := b.waitersOf(b.e, 10)
 		time.Sleep(400 * time.Millisecond)
 		b.release(h)
-		for _, c := range crowd {
+		for _, c := range waiters {
 			b.release(b.wantGranted("the next one", c))
 		}
 		time.Sleep(promptly)
@@ -279,11 +279,11 @@ func TestTheServerIsToldAgainAfterASilence(t *testing.T) {
 		a.Lease = time.Hour
 		h := a.acquire(b.T, b.e)
 		b.wire.Silence()
-		crowd := b.crowd(b.e, 10)
+		waiters := b.waitersOf(b.e, 10)
 		time.Sleep(10 * time.Second)
 		b.wire.Restore()
 		b.wantSeen("after a silence", 2*promptly, "10 []") // go-redis has to dial first
-		b.stop(crowd)
+		b.stop(waiters)
 		b.wantSeen("none", promptly, "0 []")
 		b.release(h)
 	})

@@ -137,7 +137,7 @@ func TestTheServedLeaveTheQueue(t *testing.T) {
 		for _, c := range b.calls[1:] {
 			b.release(h)
 			h = b.wantGranted("the next one", c)
-			if n, left := len(b.queue()), len(b.e.ids.requests())-len(h.lease.run.served); n >= left+maxServed {
+			if n, left := len(b.queue()), len(b.e.ids.requests())-len(h.lease.grantBatch.served); n >= left+maxServed {
 				b.Errorf("%d are in the queue, and %d wait", n, left)
 			}
 		}

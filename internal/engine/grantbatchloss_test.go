@@ -44,7 +44,7 @@ func TestAPollOfOneOfARunEndsItsLease(t *testing.T) {
 	inLine(t, core.Fair, 3, func(b *lineUp) {
 		b.begin()
 		h := b.e.ids.leases()[0]
-		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.run.next[0].id.String(), "fair 30000 1r nobody owner 1") // whom no message reaches
+		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.grantBatch.next[0].id.String(), "fair 30000 1r nobody owner 1") // whom no message reaches
 		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 		time.Sleep(2 * script.PollInterval)
 		b.wantLost("the first", b.calls[0].requester, core.ErrLost)
@@ -56,8 +56,8 @@ func TestAPollOfOneOfARunEndsItsLease(t *testing.T) {
 func TestAPollOfOneWhoWasServedEndsItsLease(t *testing.T) {
 	inLine(t, core.Fair, 2, func(b *lineUp) {
 		h := b.begin()
-		time.Sleep(script.AcceptWindow / 2)                                                                               // it is renewed
-		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.lease.run.next[0].id.String(), "fair 30000 1r nobody owner 1") // whom no message reaches
+		time.Sleep(script.AcceptWindow / 2)                                                                                      // it is renewed
+		b.rdb.HSet(b.Context(), b.driver.Keys.Tickets(), h.lease.grantBatch.next[0].id.String(), "fair 30000 1r nobody owner 1") // whom no message reaches
 		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 		late := b.wire.HoldReply(b.e.scripts.All()["poll"].SHA)
 		<-late.Caught()
@@ -82,7 +82,7 @@ func TestAGrantToOneWhoWasServedEndsItsLease(t *testing.T) {
 		inLine(t, core.Fair, 2, func(b *lineUp) {
 			h := b.begin()
 			b.release(h)
-			served := b.wantGranted("the second", b.calls[1]).lease.run.served[0]
+			served := b.wantGranted("the second", b.calls[1]).lease.grantBatch.served[0]
 			b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 			grant(b, served)
 			b.wantLost(what, b.calls[1].requester, core.ErrLost)
@@ -128,7 +128,7 @@ func TestALostLeaseLeavesNobodyInTheQueue(t *testing.T) {
 		b.release(h)
 		h = b.wantGranted("the second", b.calls[1])
 		b.rdb.HSet(b.Context(), b.driver.Keys.Holder(), "id", "somebody") // who has no ticket
-		served := h.lease.run.servedIDs(0)
+		served := h.lease.grantBatch.servedIDs(0)
 		h.lease.c.shard.mu.Lock()
 		h.lease.renewAfter(clock.Now(), 0)
 		h.lease.reschedule()
@@ -307,8 +307,8 @@ func TestAGrantThatNamesThoseOfARunEndsItsLease(t *testing.T) {
 		b.rdb.Del(b.Context(), b.driver.Keys.Holder())
 		b.driver.Settle()
 		first := b.wantGranted("the first", b.calls[0])
-		if first.lease == h.lease || len(first.lease.run.next) != 2 {
-			b.Fatalf("its run is %d calls", len(first.lease.run.next))
+		if first.lease == h.lease || len(first.lease.grantBatch.next) != 2 {
+			b.Fatalf("its run is %d calls", len(first.lease.grantBatch.next))
 		}
 		b.wantLost("the second", b.calls[1].requester, core.ErrLost)
 		b.follow(first, b.calls[2:]...)

@@ -1,0 +1,167 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/script"
+)
+
+// A node with a quarantine that was restarted, or has taken the place of another, may have lost fencing tokens. After its
+// quarantine it has no holder, but its clock may be behind the clocks of the others. So before it counts, its counter is raised
+// to the greatest counter of N-k+1 other nodes, one of which has the token of every hold. A note at the node records this for
+// other processes, by the replication id.
+
+// isVerified reports whether the node may count.
+func (n *node) isVerified(key string) bool {
+	id := n.engine.Trusted(key)
+	return id == "" || id == n.raised
+}
+
+// mustVerify reports whether any node must be verified before it counts.
+func (l *Locks) mustVerify(key string) bool {
+	for _, n := range l.nodes {
+		if n.engine.Config().Quarantine > 0 && (n.raised == "" && !n.unreachable || !n.isVerified(key)) && time.Since(n.asked) > probeInterval {
+			return true
+		}
+	}
+	return false
+}
+
+// verifyNodes raises the nodes that need it, and then calls done with l.mu held.
+func (l *Locks) verifyNodes(key string, done func()) {
+	for _, n := range l.nodes {
+		n.asked = time.Now()
+	}
+	l.spawn(func() {
+		answers := make([]nodeCounter, len(l.nodes))
+		each(l.nodes, func(n *node) { answers[n.index] = n.readCounter(key) })
+		outcomes := make([]error, len(l.nodes))
+		each(l.nodes, func(n *node) { outcomes[n.index] = n.verify(key, answers) })
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for i, n := range l.nodes {
+			if outcomes[i] == nil {
+				n.raised = answers[i].id
+			}
+			n.note(outcomes[i])
+		}
+		done()
+	})
+}
+
+// A nodeCounter is the answer of a node.
+type nodeCounter struct {
+	last  int64  // the counter
+	id    string // of the server
+	noted bool   // a note says that its counter was raised
+	err   error
+}
+
+// readCounter reads the node's counter and its note.
+func (n *node) readCounter(key string) (a nodeCounter) {
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	defer cancel()
+	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
+		a.id = n.engine.Trusted(key)
+		a.noted, a.err = n.engine.IsNoted(ctx, a.id)
+	}
+	return a
+}
+
+// verify raises the node's counter to the others' counters, unless that was done before.
+func (n *node) verify(key string, answers []nodeCounter) error {
+	mine := answers[n.index]
+	if mine.err != nil || mine.noted {
+		return mine.err
+	}
+	others, greatest := 0, int64(0)
+	for i, a := range answers {
+		if i != n.index && a.err == nil {
+			others++
+			greatest = max(greatest, a.last)
+		}
+	}
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	defer cancel()
+	if all := len(answers); all > 1 && others < all-n.l.cfg.Quorum+1 {
+		most, err := n.greatestLost(ctx)
+		if err != nil {
+			return err
+		}
+		greatest = max(greatest, most)
+	}
+	if greatest > 0 {
+		if err := n.engine.Raise(ctx, key, greatest); err != nil {
+			return err
+		}
+	}
+	return n.engine.Note(ctx, mine.id)
+}
+
+// clockSlack is how far the clock of a server may be behind the clock of the server whose place it took.
+const clockSlack = 10 * time.Second
+
+// greatestLost returns a token that is greater than every token that the node may have lost. A node's counter is never more
+// than script.MaxAhead ahead of its clock, and the loss happened at least a quarantine ago. Tokens that the node never had do
+// not matter: no node has all.
+func (n *node) greatestLost(ctx context.Context) (int64, error) {
+	now, err := n.engine.ServerTime(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return now.Add(script.MaxAhead - max(0, n.engine.Config().Quarantine-clockSlack)).UnixMicro(), nil
+}
+
+// each calls f for all nodes concurrently, and returns when all calls have returned.
+func each(nodes []*node, f func(*node)) {
+	ended := make(chan struct{}, len(nodes))
+	for _, n := range nodes {
+		go func() {
+			f(n)
+			ended <- struct{}{}
+		}()
+	}
+	for range nodes {
+		<-ended
+	}
+}
+
+// counterKey is a key without locks: the counter of a node is the same for all keys.
+const counterKey = "carry"
+
+// CarryTokens raises the counters of other servers to the greatest counter of these nodes. Of N nodes, N-k+1 must answer: one
+// of them has the token of every hold.
+func (l *Locks) CarryTokens(ctx context.Context, to []*engine.Engine) error {
+	last := make([]int64, len(l.nodes))
+	errs := make([]error, len(l.nodes))
+	each(l.nodes, func(n *node) {
+		inner, cancel := context.WithTimeout(ctx, l.cfg.Limit)
+		defer cancel()
+		last[n.index], errs[n.index] = n.engine.Counter(inner, counterKey)
+	})
+	answered, greatest, why := 0, int64(0), error(nil)
+	for i, err := range errs {
+		if err != nil {
+			why = err
+			continue
+		}
+		answered++
+		greatest = max(greatest, last[i])
+	}
+	if need := len(l.nodes) - l.cfg.Quorum + 1; answered < need {
+		return fmt.Errorf("%w: %d of %d nodes have answered, %d required: %w", core.ErrUnavailable, answered, len(l.nodes), need, why)
+	}
+	if greatest == 0 {
+		return nil
+	}
+	for i, e := range to {
+		if err := e.Raise(ctx, counterKey, greatest); err != nil {
+			return fmt.Errorf("new node %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
