@@ -68,8 +68,8 @@ func TestInvalidNodesAndOptionsAreRefused(t *testing.T) {
 		"half of the nodes":    {[]*lockmw.Client{a, b}, []redlock.Option{redlock.WithQuorum(1)}, "at least 2"},
 		"no time for a node":   {three, []redlock.Option{redlock.WithNodeTimeout(0)}, "from 1ms"},
 		"a nil option":         {three, []redlock.Option{nil}, "nil Option"},
-		"a long lease":         {short, []redlock.Option{redlock.WithOptions(lockmw.WithLease(time.Minute))}, "lease of 1m0s: with WithQuarantine(10s)"},
-		"a long minimum hold":  {short, []redlock.Option{redlock.WithOptions(lockmw.WithMinHold(time.Minute))}, "hold of 1m0s: with WithQuarantine(10s)"},
+		"a long lease":         {short, []redlock.Option{redlock.WithOptions(lockmw.WithLease(time.Minute))}, "lease of 1m0s is too long: WithQuarantine(10s)"},
+		"a long minimum hold":  {short, []redlock.Option{redlock.WithOptions(lockmw.WithMinHold(time.Minute))}, "hold of 1m0s is too long: WithQuarantine(10s)"},
 		"a lease out of range": {three, []redlock.Option{redlock.WithOptions(lockmw.WithLease(0))}, "lease of 0s"},
 	} {
 		err := usertest.Recovered(func() { redlock.New(tt.nodes, tt.opts...) })

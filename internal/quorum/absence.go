@@ -22,6 +22,17 @@ func (l *Locks) majorityMayAnswer() bool {
 	return present >= l.cfg.Quorum
 }
 
+// majorityIsFinal reports whether so many nodes have errors that waiting cannot change that the others are no quorum.
+func (l *Locks) majorityIsFinal() bool {
+	others := len(l.nodes)
+	for _, n := range l.nodes {
+		if n.final {
+			others--
+		}
+	}
+	return others < l.cfg.Quorum
+}
+
 // finalError returns an error that waiting cannot change; nil if there is none.
 func (b *bid) finalError() error {
 	var final error

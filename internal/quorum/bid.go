@@ -68,6 +68,8 @@ func (b *bid) onProbed() {
 	case b.over || b.phase != starting:
 	case l.majorityMayAnswer():
 		b.ask()
+	case l.majorityIsFinal():
+		b.abandon(b.unavailable())
 	default:
 		b.e.failAll(&core.AcquireError{Err: b.unavailable()}, (*localq.Waiter).FailsFast)
 		b.pauseOrEnd()

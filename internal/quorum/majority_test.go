@@ -169,3 +169,20 @@ func TestAFinalErrorAtAMajorityEndsAWaitImmediately(t *testing.T) {
 		})
 	}
 }
+
+// The nodes are known to be unreachable when the second call begins.
+func TestEachCallEndsImmediatelyWithAFinalErrorAtAMajority(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process().warm()
+		b.refuse(0, "NOPERM no")
+		b.refuse(1, "NOPERM no")
+		for i := range 2 {
+			c := p.call("item")
+			if !c.returned() || !errors.Is(c.err, core.ErrUnavailable) {
+				b.Errorf("call %d: returned %t, %v", i, c.returned(), c.err)
+			}
+			c.stop()
+			c.await()
+		}
+	})
+}

@@ -10,15 +10,20 @@ import (
 	"github.com/lockmw/go/internal/localq"
 )
 
+// abandon ends the bid and all its calls with an error that waiting cannot change.
+func (b *bid) abandon(err error) {
+	b.end()
+	drop(b.votes)
+	b.e.failAll(&core.AcquireError{Err: err}, nil)
+	b.e.tidy()
+}
+
 // fail continues when the nodes that were asked are not enough. The votes in have were granted.
 func (b *bid) fail(have []*vote) {
 	e, l := b.e, b.e.l
 	first := b.votes[b.first.index]
 	if err := cmp.Or(b.finalError(), b.sameServer()); err != nil {
-		b.end()
-		drop(b.votes)
-		e.failAll(&core.AcquireError{Err: err}, nil)
-		e.tidy()
+		b.abandon(err)
 		return
 	}
 	if !l.majority(time.Now()) || b.tooManyFailed() {
