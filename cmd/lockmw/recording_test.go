@@ -277,7 +277,7 @@ func writeLine(b *bytes.Buffer, line string, y float64) {
 			x := svgSide + svgCell*float64(column+lipgloss.Width(text[:at[0]]))
 			class := ""
 			if len(classes) > 0 {
-				class = fmt.Sprintf(` class="%s"`, strings.Join(slices.Compact(classes), " "))
+				class = fmt.Sprintf(" class=%q", strings.Join(slices.Compact(classes), " "))
 			}
 			fmt.Fprintf(&parts, `<tspan x="%.1f" textLength="%.1f"%s>`, x, svgCell*float64(lipgloss.Width(word)), class)
 			_ = xml.EscapeText(&parts, []byte(word)) // a Builder does not fail

@@ -20,7 +20,7 @@ func openPicture(path string) (*picture, error) {
 		return nil, nil
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("-svg: %s is no regular file", path)
+		return nil, fmt.Errorf("-svg: %s is not a regular file", path)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
