@@ -147,7 +147,7 @@ redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
 return 1
 `)
 
-// checkApart checks that handlers of one item did not overlap, except those of stopped processes, and that later ones had greater
+// checkApart checks that handlers of one item did not overlap, except handlers of stopped processes, and that later ones had greater
 // tokens. It returns the number of handlers that ran.
 func checkApart(t testing.TB, entries []entry, stopped ...int) (runs int) {
 	t.Helper()

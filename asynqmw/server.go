@@ -17,7 +17,7 @@ type server struct {
 	workers int
 	idler   *idler
 	waiting atomic.Int32 // workers that wait for a lock
-	staying atomic.Int32 // those of them that wait for at most a second
+	staying atomic.Int32 // of them, the ones that wait for at most a second
 
 	mu      sync.Mutex
 	parkers map[parkerID]*parker

@@ -123,7 +123,7 @@ func (p *presence) and(all []*entry) iter.Seq[*entry] {
 }
 
 // of returns the locks that the process, or the processes of the host, with this name hold or wait for. Entries that were read for the
-// process replace those of all, because they are newer.
+// process replace the locks of all, because they are newer.
 func (p *presence) of(all *snapshot, name string) (found []*entry) {
 	if p == nil {
 		p = new(presence)

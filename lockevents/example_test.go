@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Client records its events, and a History reads those of one key.
+// A Client records its events, and a History reads the events of one key.
 func Example() {
 	server := miniredis.NewMiniRedis() // in a program: your Redis
 	if err := server.Start(); err != nil {

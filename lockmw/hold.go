@@ -37,7 +37,7 @@ type links = list.Links[*Hold] //nolint:unused // an alias, so that the document
 func (h *Hold) Key() string { return h.held().req.Key }
 
 // Token returns the fencing token, with which a database can refuse the late write of a former holder: store the token with
-// the data and refuse smaller ones. docs/fencing.md has the statement. A token is greater than those of all earlier holds of
+// the data and refuse smaller ones. docs/fencing.md has the statement. A token is greater than the tokens of all earlier holds of
 // the key. A read hold has at least the token of the last write hold, and a smaller one than the next write hold. A token
 // fits into a BIGINT. It is 0 if the lock failed open, and for redlock.WithoutToken.
 func (h *Hold) Token() int64 { return h.held().token() }

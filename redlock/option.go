@@ -57,7 +57,7 @@ func WithNodeTimeout(d time.Duration) Option {
 	}
 }
 
-// WithOptions sets defaults of the locks. They take precedence over those of the first Client.
+// WithOptions sets defaults of the locks. They take precedence over the defaults of the first Client.
 func WithOptions(opts ...lockmw.Option) Option {
 	return func(s *settings) error {
 		s.options = append(s.options, opts...)

@@ -59,7 +59,7 @@ type mark = inside.Mark // an alias, so that the documentation shows no fields
 var _ lockmw.RWLocker = (*Locker)(nil)
 
 // New returns a Locker over the locks of c. It sends no command. The options are the defaults of its locks and take precedence over
-// those of c. The Locker needs no Close; it is closed with c. New panics if an option is invalid or c is nil.
+// the defaults of c. The Locker needs no Close; it is closed with c. New panics if an option is invalid or c is nil.
 func New(c *lockmw.Client, opts ...lockmw.Option) *Locker { return over(c, opts) }
 
 // NewLocal is New for locks within this process, for tests and for programs of one process. They exclude the other locks of l.

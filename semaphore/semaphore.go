@@ -60,7 +60,7 @@ type mark = inside.Mark // an alias, so that the documentation shows no fields
 var _ lockmw.Locker = (*Locker)(nil)
 
 // New returns a Locker with n permits for each key, over the locks of c. It sends no command. The options are the defaults of its
-// permits and take precedence over those of c. The Locker needs no Close; it is closed with c.
+// permits and take precedence over the defaults of c. The Locker needs no Close; it is closed with c.
 //
 // New panics if n is not from 1 to MaxPermits, if an option is invalid or asks for more than n permits, or if c is nil. The panic
 // value is an error that wraps lockmw.ErrInvalidOption.

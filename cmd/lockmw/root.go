@@ -24,7 +24,7 @@ type console struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
-	width    int // columns to print in; 0: those of out, if out is a terminal
+	width    int // columns to print in; 0: as many as out has, if it is a terminal
 }
 
 // terminalWidth returns the number of columns of the output; 0 if it is not a terminal.

@@ -250,7 +250,7 @@ func (e *eyes) scan(ctx context.Context, compare func(a, b *topRow) int, known m
 // a stuck lock.
 const queueShare = 0.5
 
-// scanQueues reads the locks that have a queue, and those of keys that are held.
+// scanQueues reads the locks that have a queue, and also the locks of keys.
 func (e *eyes) scanQueues(ctx context.Context, compare func(a, b *topRow) int, known memory, keys []string) *sight {
 	return e.sightOf(e.inspector.Queued(ctx, keys, lockmw.WithShare(queueShare)), compare, known)
 }

@@ -26,7 +26,7 @@ const (
 // String returns the mode as it appears in Redis, spans and metrics.
 func (m Mode) String() string { return [...]string{"exclusive", "fair", "read", "write", "permit"}[m] }
 
-// A Kind distinguishes the requests of one Locker from those of other Lockers over the same Locks.
+// A Kind distinguishes the requests of one Locker from the requests of other Lockers over the same Locks.
 type Kind struct {
 	Mode      Mode
 	OwnTicket bool // each call has its own ticket, whose place in the queue can be kept

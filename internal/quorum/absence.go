@@ -13,24 +13,23 @@ import (
 
 // majorityMayAnswer reports whether enough nodes may answer: fewer than a quorum are known to be unreachable.
 func (l *Locks) majorityMayAnswer() bool {
-	present := 0
-	for _, n := range l.nodes {
-		if !n.unreachable {
-			present++
-		}
-	}
-	return present >= l.cfg.Quorum
+	return l.isQuorumWithout(func(n *node) bool { return n.unreachable })
 }
 
 // majorityIsFinal reports whether so many nodes have errors that waiting cannot change that the others are no quorum.
 func (l *Locks) majorityIsFinal() bool {
-	others := len(l.nodes)
+	return !l.isQuorumWithout(func(n *node) bool { return n.final })
+}
+
+// isQuorumWithout reports whether enough nodes are left without some.
+func (l *Locks) isQuorumWithout(some func(*node) bool) bool {
+	left := 0
 	for _, n := range l.nodes {
-		if n.final {
-			others--
+		if !some(n) {
+			left++
 		}
 	}
-	return others < l.cfg.Quorum
+	return left >= l.cfg.Quorum
 }
 
 // finalError returns an error that waiting cannot change; nil if there is none.

@@ -20,7 +20,7 @@ type Elector struct {
 
 var _ gocron.Elector = (*Elector)(nil)
 
-// Elect takes part in the election until ctx ends, Close is called, or l is shut down. The options are those of lockmw.Lead.
+// Elect takes part in the election until ctx ends, Close is called, or l is shut down. The options are the same as for lockmw.Lead.
 func Elect(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) *Elector {
 	ctx, end := context.WithCancel(ctx)
 	e := &Elector{end: end, done: make(chan struct{})}

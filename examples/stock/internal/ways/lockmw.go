@@ -132,7 +132,7 @@ func (e *Env) buyWithToken(ctx context.Context, c *Call) error {
 	})
 }
 
-// asOurs converts errors of lockmw to those of the other ways.
+// asOurs converts errors of lockmw to the errors of the other ways.
 func asOurs(err error) error {
 	switch {
 	case errors.Is(err, lockmw.ErrBusy):
