@@ -17,9 +17,10 @@ import (
 type Client struct {
 	Sides
 	e      *Env
-	closer Closer          // nil for a Local
-	Redis  *lockmw.Client  // nil for a Local, and for one over several nodes
-	Wire   *redistest.Wire // nil for a Local
+	closer Closer                // nil for a Local
+	Redis  *lockmw.Client        // nil for a Local, and for one over several nodes
+	Server redis.UniversalClient // what Redis uses; nil like it
+	Wire   *redistest.Wire       // nil for a Local
 }
 
 // A Closer ends locks.
@@ -66,7 +67,7 @@ func (e *Env) ClientOver(edit func(*redis.Options), opts ...lockmw.ClientOption)
 	if e.Config.Wrap != nil {
 		locker = e.Config.Wrap(c)
 	}
-	return &Client{Sides: e.Config.sides(locker), e: e, closer: c, Redis: c, Wire: wire}
+	return &Client{Sides: e.Config.sides(locker), e: e, closer: c, Redis: c, Server: rdb, Wire: wire}
 }
 
 // overNodes is ClientOver for several nodes.

@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -46,11 +47,12 @@ func (r refusal) passes(e *env.Env) {
 	short, shortHeld := e.Lock(c, e.Key("user"), lockmw.WithLease(e.Ample(600*time.Millisecond)))
 	busy, busyHeld := e.Lock(other, key)
 	patient := e.Wait(c, key)
-	limited := e.Wait(e.ClientOver(brief), key)
+	impatient := e.ClientOver(brief)
+	refused := r.scriptsRefused(impatient, key)
+	limited := e.Wait(impatient, key)
 
 	end := r.begin(e)
-	time.AfterFunc(3*env.PollInterval, limited.Cancel) // a poll has been refused then
-	var begun *env.Waiter                              // while the server refuses
+	var begun *env.Waiter // while the server refuses
 	if r.mended {
 		refusedWith(e, c, r.reply, redisRetries)
 	} else {
@@ -62,7 +64,13 @@ func (r refusal) passes(e *env.Env) {
 		e.T.Errorf("a hold ended before its deadline: %v", context.Cause(short))
 	}
 	e.Is("the cause of the context's end", context.Cause(short), lockmw.ErrLost)
-	limited.Fails(3*env.PollInterval+e.Soon, lockmw.ErrUnavailable, context.Canceled)
+	for range 2 { // the call knows of the first refusal when it meets the second
+		if !e.Pace.Wait(refused, env.Patience) {
+			e.T.Fatal("the server refuses no poll")
+		}
+	}
+	limited.Cancel()
+	limited.Fails(e.Soon, lockmw.ErrUnavailable, context.Canceled)
 	r.tells(e, "the call whose context has ended", limited.Err)
 	end()
 
@@ -81,6 +89,22 @@ func (r refusal) passes(e *env.Env) {
 		e.T.Fatalf("the key is not free: %v", err)
 	}
 	e.Unlock(e.Ctx, next)
+}
+
+// scriptsRefused returns a channel with a value for each time the server refuses scripts of c for the key, up to two.
+func (r refusal) scriptsRefused(c *env.Client, key string) <-chan struct{} {
+	refused := make(chan struct{}, 2)
+	c.Server.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		err := send()
+		if text := fmt.Sprint(err, cmds); strings.Contains(text, key) && strings.Contains(text, r.reply) {
+			select {
+			case refused <- struct{}{}:
+			default: // enough are counted
+			}
+		}
+		return err
+	}))
+	return refused
 }
 
 // lasts has the server refuse everything to a client that holds and waits.
