@@ -9,27 +9,27 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// A Process is a holder in another process, as the scenario sees it.
+// A Process is a holder in another process.
 type Process struct {
 	E     *Env
 	Child *redistest.Child
-	Over  chan struct{} // closed when all reports are read
+	Over  chan struct{} // closed after the last report
 
-	Mu    sync.Mutex // guards what is below, and what the calls have reported
+	Mu    sync.Mutex // guards the fields below and the state of the calls
 	Calls []*Remote
 	News  chan struct{} // closed at the next report
 }
 
-// A Remote is a call for a lock in another process, and the hold that comes of it.
+// A Remote is a call for a lock in another process, and the hold that it received.
 type Remote struct {
 	P    *Process
 	N    int
 	Key  string
-	Said map[string]judge.Report // the last of each event
+	Said map[string]judge.Report // the last report of each event
 	span *judge.Span             // of the hold
 }
 
-// Process starts a process that takes locks as the scenario's Locker does.
+// Process starts a process that takes the same locks as the scenario's Locker.
 func (e *Env) Process() *Process {
 	e.T.Helper()
 	e.Rec.KeepSpans()
@@ -39,7 +39,7 @@ func (e *Env) Process() *Process {
 	return p
 }
 
-// Processes starts n of them.
+// Processes starts n processes.
 func (e *Env) Processes(n int) []*Process {
 	all := make([]*Process, n)
 	for i := range all {
@@ -48,13 +48,13 @@ func (e *Env) Processes(n int) []*Process {
 	return all
 }
 
-// Listen notes what the process reports, until its end.
+// Listen records the reports of the process until it ends.
 func (p *Process) Listen() {
 	defer close(p.Over)
 	for raw := range p.Child.Reports() {
 		var r judge.Report
 		if err := json.Unmarshal(raw, &r); err != nil {
-			p.E.T.Errorf("a report that cannot be read: %s", raw)
+			p.E.T.Errorf("invalid report: %s", raw)
 			continue
 		}
 		p.note(r)
@@ -68,16 +68,16 @@ func (p *Process) note(r judge.Report) {
 	c.Said[r.Event] = r
 	c.span = p.E.Rec.Report(c.span, r)
 	if r.Event == judge.Late {
-		p.E.T.Errorf("the context of %q was alive %v after its deadline", r.Key, r.At-r.Deadline)
+		p.E.T.Errorf("the context of %q was still alive %v after its deadline", r.Key, r.At-r.Deadline)
 	}
 	close(p.News)
 	p.News = make(chan struct{})
 }
 
-// Lock has the process ask for a lock.
+// Lock makes the process call Lock.
 func (p *Process) Lock(key string, lease time.Duration) *Remote { return p.LockAs("", key, lease) }
 
-// Wait has the process ask for a lock that a holder keeps from it, and returns when it waits.
+// Wait makes the process call Lock for a held key, and returns once the call is queued.
 func (p *Process) Wait(key string) *Remote {
 	p.E.T.Helper()
 	side := ""
@@ -89,7 +89,7 @@ func (p *Process) Wait(key string) *Remote {
 	return c
 }
 
-// LockAs is Lock by one of the sides.
+// LockAs is Lock with the given side.
 func (p *Process) LockAs(side, key string, lease time.Duration) *Remote {
 	p.E.T.Helper()
 	p.Mu.Lock()
@@ -100,11 +100,11 @@ func (p *Process) LockAs(side, key string, lease time.Duration) *Remote {
 	return c
 }
 
-// Kill ends the process, and with it what it held, and says when.
+// Kill kills the process, which ends its holds, and returns the time.
 func (p *Process) Kill() time.Time {
 	now := time.Now()
 	p.Child.Kill()
-	<-p.Over // what it has said before counts
+	<-p.Over // earlier reports count
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	for _, c := range p.Calls {
@@ -113,7 +113,7 @@ func (p *Process) Kill() time.Time {
 	return now
 }
 
-// Says waits for an event of the call, and returns the last report of it.
+// Says waits for an event of the call and returns its last report.
 func (c *Remote) Says(event string, within time.Duration) judge.Report {
 	c.P.E.T.Helper()
 	start := time.Now()
@@ -128,23 +128,23 @@ func (c *Remote) Says(event string, within time.Duration) judge.Report {
 		case ok:
 			return r
 		case trouble.Event != "":
-			c.P.E.T.Fatalf("the call of the other process: %s", trouble.Err)
+			c.P.E.T.Fatalf("the other process: %s", trouble.Err)
 		}
 		select {
 		case <-news:
 		case <-c.P.Over:
-			c.P.E.T.Fatalf("the other process ended before it was %s", event)
+			c.P.E.T.Fatalf("the other process ended without the event %q", event)
 		case <-limit.C:
 			left := within - c.P.E.Pace.Since(start)
 			if left <= 0 {
-				c.P.E.T.Fatalf("the call of the other process is not %s after %v", event, within)
+				c.P.E.T.Fatalf("the other process did not report %q within %v", event, within)
 			}
 			limit.Reset(left)
 		}
 	}
 }
 
-// Waits checks that the call has to.
+// Waits checks that the call is queued.
 func (c *Remote) Waits() { c.P.E.T.Helper(); c.Says(judge.Queued, Patience) }
 
 // Gets checks that the call gets the lock.
@@ -153,24 +153,24 @@ func (c *Remote) Gets(within time.Duration) judge.Report {
 	return c.Says(judge.Granted, within)
 }
 
-// HasNot checks that an event has not been reported.
+// HasNot checks that the event was not reported.
 func (c *Remote) HasNot(event string) {
 	c.P.E.T.Helper()
 	c.P.Mu.Lock()
 	defer c.P.Mu.Unlock()
 	if r, ok := c.Said[event]; ok {
-		c.P.E.T.Errorf("the call of the other process is %s: %+v", event, r)
+		c.P.E.T.Errorf("the other process reported %q: %+v", event, r)
 	}
 }
 
-// Unlock has the process unlock, and returns what comes of it.
+// Unlock makes the process unlock, and returns its report.
 func (c *Remote) Unlock() judge.Report {
 	c.P.E.T.Helper()
 	c.P.Child.Order(Order{Do: "unlock", Call: c.N})
 	return c.Says(judge.Done, Patience)
 }
 
-// Released checks that unlock had nothing to complain of.
+// Released unlocks and checks that Unlock succeeds.
 func (c *Remote) Released() {
 	c.P.E.T.Helper()
 	if r := c.Unlock(); r.Err != "" {
@@ -178,7 +178,7 @@ func (c *Remote) Released() {
 	}
 }
 
-// Watch has the process look at the hold's context all the time, and returns when it does.
+// Watch makes the process poll the hold's context, and returns once it does.
 func (c *Remote) Watch() {
 	c.P.E.T.Helper()
 	c.P.Child.Order(Order{Do: "watch", Call: c.N})

@@ -17,23 +17,23 @@ import (
 
 func TestMain(m *testing.M) { locktest.Main(m) }
 
-// kinds are what the faults meet, side by side.
+// kinds are the kinds of locks under test; all run in parallel.
 var kinds = map[string]func(c *lockmw.Client) lockmw.Locker{
 	"plain": func(c *lockmw.Client) lockmw.Locker { return c },
 	"fair":  func(c *lockmw.Client) lockmw.Locker { return fairlock.New(c) },
 	"write": func(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) },
 }
 
-// crowds contend for a key by locks of each kind, from several Clients. Beside them holds of each kind are kept.
+// crowds contend for one key per kind of lock, from several Clients. In parallel, one hold of each kind is kept.
 type crowds struct {
 	e     *env.Env
-	keys  map[string]string // of each kind
+	keys  map[string]string // by kind
 	kept  map[string]*judge.Held
-	rival *env.Client // of those who keep them
+	rival *env.Client // contends with kept
 	stop  []func()
 }
 
-// gather starts crowds on keys that one master has. Leases of locks that are kept last for lease.
+// gather starts crowds on keys of one master. Kept holds have this lease.
 func gather(t *testing.T, start func(t *testing.T) replaceable, lease time.Duration, opts ...lockmw.ClientOption) (*crowds, replaceable) {
 	t.Helper()
 	e, servers := newEnv(t, start)
@@ -60,21 +60,21 @@ func gather(t *testing.T, start func(t *testing.T) replaceable, lease time.Durat
 	return all, servers
 }
 
-// goOn waits until each crowd has had its lock more often.
+// goOn waits until each key is granted 50 more times.
 func (all *crowds) goOn(after string) {
 	all.e.TB.Helper()
 	for kind, key := range all.keys {
 		enough := all.e.Rec.Grants(key) + 50
 		all.e.Eventually(env.Patience, func() string {
 			if all.e.Rec.Grants(key) < enough && !all.e.T.Failed() {
-				return after + " nobody gets the lock: " + kind
+				return after + ": no grants of kind " + kind
 			}
 			return ""
 		})
 	}
 }
 
-// areKept checks that nobody else gets what is kept.
+// areKept checks that all kept locks are still held.
 func (all *crowds) areKept() {
 	all.e.TB.Helper()
 	for kind, held := range all.kept {
@@ -82,7 +82,7 @@ func (all *crowds) areKept() {
 	}
 }
 
-// disperse ends the crowds, and checks what they were promised.
+// disperse stops the crowds and checks the guarantees.
 func (all *crowds) disperse() {
 	all.e.TB.Helper()
 	for _, held := range all.kept {
@@ -97,7 +97,7 @@ func (all *crowds) disperse() {
 	all.e.Server.CheckClean()
 }
 
-// What moves with all data, or is taken over with them, loses no lock: nothing is seen of it but a delay.
+// Moving slots and planned fail-overs lose no lock; they only delay calls.
 func TestLocksOutliveChangesOfTheirNode(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	var c *redistest.Cluster
@@ -108,7 +108,7 @@ func TestLocksOutliveChangesOfTheirNode(t *testing.T) {
 	all.goOn("to begin with")
 	for kind, key := range all.keys {
 		c.BeginMove(all.e.Server.RedisKey(key))
-		all.e.Pass(50 * time.Millisecond) // of contention in the midst of the move
+		all.e.Pass(50 * time.Millisecond) // contention during the move
 		c.FinishMove(all.e.Server.RedisKey(key))
 		c.Move(all.e.Server.RedisKey(all.kept[kind].Key()))
 		all.goOn("after the move of " + kind)
@@ -120,7 +120,7 @@ func TestLocksOutliveChangesOfTheirNode(t *testing.T) {
 	all.disperse()
 }
 
-// Calls at the nodes between which slots move take place one after the other, whatever becomes of their connections.
+// Calls are linearizable while their slot moves between nodes, even if connections break.
 func TestAHistoryOverSlotsThatMoveIsLinearizable(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
@@ -132,12 +132,12 @@ func TestAHistoryOverSlotsThatMoveIsLinearizable(t *testing.T) {
 	fault.Linearizability(e, func(key string) {
 		at := e.Server.RedisKey(key)
 		c.BeginMove(at)
-		e.Pass(10 * time.Millisecond) // of calls in the midst of the move
+		e.Pass(10 * time.Millisecond) // calls during the move
 		c.FinishMove(at)
 	})
 }
 
-// What replicas have acknowledged is not lost with their master, whatever it was doing.
+// State that replicas acknowledged survives the loss of their master, however it fails.
 func TestNobodyGetsInBesideAHolderWhenAMasterIsReplaced(t *testing.T) {
 	every := func(absence) bool { return true }
 	onReplaced(t, every, func(t *testing.T, start func(t *testing.T) replaceable, how absence) {
@@ -147,7 +147,7 @@ func TestNobodyGetsInBesideAHolderWhenAMasterIsReplaced(t *testing.T) {
 		master := servers.master(key)
 		how.goes(t, servers, master)
 		servers.awaitPromoted(key, master)
-		how.returns(t, servers, master) // as a replica, without which nothing counts
+		how.returns(t, servers, master) // as a replica, which WithReplicas needs
 		all.goOn("after the fail-over")
 		all.areKept()
 		servers.AwaitSettled()
