@@ -10,12 +10,12 @@ import (
 )
 
 var positions = []env.Scenario{
-	env.Case("a call is told its position and the length of the queue", positionAtTheStart, env.Fair|env.Shares|env.Sample),
-	env.Case("a call is told as it moves up, and not when it has the lock", positionMovesUp, env.Fair|env.Shares),
-	env.Case("the Inspector shows the queue in its order", inspectedQueue, env.Fair|env.OnServer|env.Shares|env.Sample),
+	env.Case("a call learns its position and the queue length", positionAtTheStart, env.Fair|env.Shares|env.Sample),
+	env.Case("a call learns its new position as it moves up, but not after its grant", positionMovesUp, env.Fair|env.Shares),
+	env.Case("an Inspector shows the queue in order", inspectedQueue, env.Fair|env.OnServer|env.Shares|env.Sample),
 }
 
-// place is a position of so many.
+// place returns the last reported position and queue length.
 func (s *standing) place() string {
 	told := s.heard()
 	if len(told) == 0 {
@@ -34,15 +34,15 @@ func positionAtTheStart(e *env.Env) {
 			e.T.Errorf("the call was told %s, want %s", s.place(), want)
 		}
 		if told := s.heard(); len(told[0].Holders) != 1 || told[0].Holders[0].Token != held.Token() {
-			e.T.Errorf("the call was told of the holders %+v", told[0].Holders)
+			e.T.Errorf("the call was told the holders %+v", told[0].Holders)
 		}
 	}
 	e.Unlock(ctx, held)
 	q.run()
 }
 
-// places waits until every call in the line was told where it stands; the last one has just moved, and
-// knows the length of the queue too.
+// places waits until every call in the line knows its position. The last call has just moved, so it also knows the queue
+// length.
 func (q *line) places() {
 	q.e.T.Helper()
 	q.e.Eventually(2*env.PollInterval+q.e.Soon, func() string {
@@ -50,7 +50,7 @@ func (q *line) places() {
 			told := s.heard()
 			last := told[len(told)-1]
 			if last.Position != i+1 || i+1 == len(q.calls) && last.Waiters != i+1 {
-				return fmt.Sprintf("%s was told %s, and stands %d of %d", s.name, s.place(), i+1, len(q.calls))
+				return fmt.Sprintf("%s was told %s; its position is %d of %d", s.name, s.place(), i+1, len(q.calls))
 			}
 		}
 		return ""
@@ -77,7 +77,7 @@ func positionMovesUp(e *env.Env) {
 		told := s.heard()
 		for i := 1; i < len(told); i++ {
 			if told[i].Position >= told[i-1].Position {
-				e.T.Errorf("%s was told %d, and then %d", s.name, told[i-1].Position, told[i].Position)
+				e.T.Errorf("%s was told position %d, then %d", s.name, told[i-1].Position, told[i].Position)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func positionMovesUp(e *env.Env) {
 	e.Pass(env.PollInterval + env.PollInterval/4)
 	for _, s := range all {
 		if s.late {
-			e.T.Errorf("%s was told of its position when it had the lock", s.name)
+			e.T.Errorf("%s was told a position after its grant", s.name)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func inspectedQueue(e *env.Env) {
 			e.T.Errorf("waiter %d is shown in process %s", i, w.Process)
 		}
 		if i >= 1 && w.Since.Before(status.Waiters[i-1].Since) {
-			e.T.Errorf("waiter %d is shown to have come before the one in front of it", i)
+			e.T.Errorf("waiter %d is shown with an earlier start than the waiter in front", i)
 		}
 	}
 	e.Unlock(ctx, held)
