@@ -24,7 +24,7 @@ func TestChildTakesLocksOfItsKind(t *testing.T) {
 	}
 }
 
-func TestChildThatCannotBeFails(t *testing.T) {
+func TestAnInvalidChildFails(t *testing.T) {
 	s := redistest.Redis(t)
 	for name, spec := range map[string]env.ChildSpec{
 		"an unknown role": {Role: "baker", Addrs: []string{s.Addr()}, Prefix: "t"},
@@ -42,7 +42,7 @@ func TestChildThatCannotBeFails(t *testing.T) {
 	}
 }
 
-func TestMachineTimeIsTheClockOfTheMachine(t *testing.T) {
+func TestMachineTimeMatchesTheMachinesClock(t *testing.T) {
 	const exact = 100 * time.Microsecond
 	before := judge.MachineNow()
 	now := judge.MachineTime(time.Now())

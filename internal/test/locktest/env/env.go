@@ -111,10 +111,10 @@ func (e *Env) Unlock(_ context.Context, h *judge.Held) {
 }
 
 // Pass lets d pass, where the elapsed time itself matters.
-func (e *Env) Pass(d time.Duration) { Passes(e.Ctx, d) }
+func (e *Env) Pass(d time.Duration) { Sleep(e.Ctx, d) }
 
-// Passes waits for d or the end of ctx.
-func Passes(ctx context.Context, d time.Duration) {
+// Sleep waits for d or the end of ctx.
+func Sleep(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	<-ctx.Done()
@@ -135,9 +135,9 @@ func (e *Env) Free(l lockmw.Locker, key string) {
 	e.Unlock(e.Ctx, held)
 }
 
-// GivenUp waits until the server has removed the tickets of cancelled calls: until then it may grant them the lock. done
+// AwaitCancelled waits until the server has removed the tickets of cancelled calls: until then it may grant them the lock. done
 // reports whether the queue is as expected.
-func (e *Env) GivenUp(key string, done func(queued []lockmw.Waiter) bool) {
+func (e *Env) AwaitCancelled(key string, done func(queued []lockmw.Waiter) bool) {
 	e.T.Helper()
 	switch {
 	case e.Config.Bubble:

@@ -76,8 +76,8 @@ func (l *Load) taken(key string, start time.Time) {
 	}
 }
 
-// GoesOn waits until every key is granted once more, unless the scenario has failed.
-func (l *Load) GoesOn() {
+// AwaitGrants waits until every key is granted once more, unless the scenario has failed.
+func (l *Load) AwaitGrants() {
 	l.e.T.Helper()
 	enough := make(map[string]int)
 	for _, key := range l.keys {
@@ -111,7 +111,7 @@ func (l *Load) End(grants int, bound time.Duration) {
 	}
 }
 
-// quit stops the goroutines. They may all be waiting for locks, so holders first unlock as usual.
+// quit stops the goroutines. Some may still wait for a lock; they get it as usual.
 func (l *Load) quit() {
 	l.mu.Lock()
 	select {

@@ -14,11 +14,11 @@ type LongRun struct {
 	seed   *uint64
 }
 
-// LongRunFlags makes the flags -name and -name.seed of a random test. The default length is usual.
-func LongRunFlags(name string, usual time.Duration) *LongRun {
+// LongRunFlags makes the flags -name and -name.seed of a random test. length is the default length.
+func LongRunFlags(name string, length time.Duration) *LongRun {
 	return &LongRun{
 		name:   name,
-		length: flag.Duration(name, usual, "how long the test lasts"),
+		length: flag.Duration(name, length, "how long the test lasts"),
 		seed:   flag.Uint64(name+".seed", 0, "seed to repeat a run; 0: random"),
 	}
 }

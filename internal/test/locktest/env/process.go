@@ -22,11 +22,11 @@ type Process struct {
 
 // A Remote is a call for a lock in another process, and the hold that it received.
 type Remote struct {
-	P    *Process
-	N    int
-	Key  string
-	Said map[string]judge.Report // the last report of each event
-	span *judge.Span             // of the hold
+	P       *Process
+	N       int
+	Key     string
+	Reports map[string]judge.Report // the last report of each event
+	span    *judge.Span             // of the hold
 }
 
 // Process starts a process that takes the same locks as the scenario's Locker.
@@ -65,7 +65,7 @@ func (p *Process) note(r judge.Report) {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	c := p.Calls[r.Call]
-	c.Said[r.Event] = r
+	c.Reports[r.Event] = r
 	c.span = p.E.Rec.Report(c.span, r)
 	if r.Event == judge.Late {
 		p.E.T.Errorf("the context of %q was still alive %v after its deadline", r.Key, r.At-r.Deadline)
@@ -93,7 +93,7 @@ func (p *Process) Wait(key string) *Remote {
 func (p *Process) LockAs(side, key string, lease time.Duration) *Remote {
 	p.E.T.Helper()
 	p.Mu.Lock()
-	c := &Remote{P: p, N: len(p.Calls), Key: key, Said: make(map[string]judge.Report)}
+	c := &Remote{P: p, N: len(p.Calls), Key: key, Reports: make(map[string]judge.Report)}
 	p.Calls = append(p.Calls, c)
 	p.Mu.Unlock()
 	p.Child.Order(Order{Do: "lock", Call: c.N, Side: side, Key: key, Lease: lease})
@@ -113,16 +113,16 @@ func (p *Process) Kill() time.Time {
 	return now
 }
 
-// Says waits for an event of the call and returns its last report.
-func (c *Remote) Says(event string, within time.Duration) judge.Report {
+// Await waits for an event of the call and returns its last report.
+func (c *Remote) Await(event string, within time.Duration) judge.Report {
 	c.P.E.T.Helper()
 	start := time.Now()
 	limit := time.NewTimer(within)
 	defer limit.Stop()
 	for {
 		c.P.Mu.Lock()
-		r, ok := c.Said[event]
-		news, trouble := c.P.News, c.Said[judge.Failed]
+		r, ok := c.Reports[event]
+		news, trouble := c.P.News, c.Reports[judge.Failed]
 		c.P.Mu.Unlock()
 		switch {
 		case ok:
@@ -145,20 +145,20 @@ func (c *Remote) Says(event string, within time.Duration) judge.Report {
 }
 
 // Waits checks that the call is queued.
-func (c *Remote) Waits() { c.P.E.T.Helper(); c.Says(judge.Queued, Patience) }
+func (c *Remote) Waits() { c.P.E.T.Helper(); c.Await(judge.Queued, Patience) }
 
 // Gets checks that the call gets the lock.
 func (c *Remote) Gets(within time.Duration) judge.Report {
 	c.P.E.T.Helper()
-	return c.Says(judge.Granted, within)
+	return c.Await(judge.Granted, within)
 }
 
-// HasNot checks that the event was not reported.
-func (c *Remote) HasNot(event string) {
+// NotReported checks that the event was not reported.
+func (c *Remote) NotReported(event string) {
 	c.P.E.T.Helper()
 	c.P.Mu.Lock()
 	defer c.P.Mu.Unlock()
-	if r, ok := c.Said[event]; ok {
+	if r, ok := c.Reports[event]; ok {
 		c.P.E.T.Errorf("the other process reported %q: %+v", event, r)
 	}
 }
@@ -167,7 +167,7 @@ func (c *Remote) HasNot(event string) {
 func (c *Remote) Unlock() judge.Report {
 	c.P.E.T.Helper()
 	c.P.Child.Order(Order{Do: "unlock", Call: c.N})
-	return c.Says(judge.Done, Patience)
+	return c.Await(judge.Done, Patience)
 }
 
 // Released unlocks and checks that Unlock succeeds.
@@ -182,5 +182,5 @@ func (c *Remote) Released() {
 func (c *Remote) Watch() {
 	c.P.E.T.Helper()
 	c.P.Child.Order(Order{Do: "watch", Call: c.N})
-	c.Says(judge.Watching, Patience)
+	c.Await(judge.Watching, Patience)
 }

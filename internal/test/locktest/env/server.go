@@ -176,8 +176,8 @@ func (s *Server) TicketsQueued(key string, n int64) {
 	})
 }
 
-// Again runs every recorded script about key again, and calls check after each.
-func (s *Server) Again(commands []redistest.Command, key string, check func()) {
+// Rerun runs every recorded script about key again, and calls check after each.
+func (s *Server) Rerun(commands []redistest.Command, key string, check func()) {
 	s.e.T.Helper()
 	n := 0
 	for _, c := range commands {
@@ -197,8 +197,8 @@ func (s *Server) Again(commands []redistest.Command, key string, check func()) {
 	}
 }
 
-// Arrives sends a withheld command to the server.
-func (s *Server) Arrives(late *redistest.Fault) {
+// Deliver sends a withheld command to the server.
+func (s *Server) Deliver(late *redistest.Fault) {
 	s.e.T.Helper()
 	if answer, err := late.Send(s.e.Ctx); err != nil {
 		s.e.T.Fatalf("the late command: %q, %v", answer, err)

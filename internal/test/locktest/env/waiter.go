@@ -53,7 +53,7 @@ func (e *Env) Arrive(ctx context.Context, l lockmw.Locker, key string, opts ...l
 	select {
 	case <-waits:
 		queued = true
-		e.Heard(key)
+		e.AwaitMessages(key)
 	case <-w.Done:
 	case <-time.After(Patience):
 		e.T.Fatal("the call neither waits nor returns")

@@ -91,7 +91,7 @@ func queuer(e *env.Env) *env.Process {
 func ask(p *env.Process, o order) *env.Remote {
 	p.E.T.Helper()
 	p.Mu.Lock()
-	c := &env.Remote{P: p, N: len(p.Calls), Key: o.Key, Said: make(map[string]judge.Report)}
+	c := &env.Remote{P: p, N: len(p.Calls), Key: o.Key, Reports: make(map[string]judge.Report)}
 	p.Calls = append(p.Calls, c)
 	p.Mu.Unlock()
 	o.Do, o.Call = "lock", c.N

@@ -25,8 +25,8 @@ type driver struct {
 
 const driverLease = 900 * time.Millisecond
 
-// killedAtRandom samples the queue continuously. Of two calls seen in the queue, the one in front must be granted first, if both
-// are granted.
+// killedAtRandom samples the queue continuously. Of two calls seen in the queue, the one in front must be granted first, if
+// both are granted.
 func killedAtRandom(e *env.Env) {
 	const kills, grants = 2, 80 // between kills
 	d := &driver{line: line{e: e, key: e.Key("item")}, tokens: make(map[string]int64)}
@@ -136,8 +136,8 @@ func comes(c *env.Remote, event string) (r judge.Report, ok bool) {
 	defer limit.Stop()
 	for {
 		c.P.Mu.Lock()
-		r, ok = c.Said[event]
-		news, trouble := c.P.News, c.Said[judge.Failed]
+		r, ok = c.Reports[event]
+		news, trouble := c.P.News, c.Reports[judge.Failed]
 		c.P.Mu.Unlock()
 		switch {
 		case ok:

@@ -28,7 +28,7 @@ type standing struct {
 	name   string      // shown in the queue
 
 	mu       sync.Mutex
-	told     []lockmw.Contention // received at the start and after each move
+	notices  []lockmw.Contention // received at the start and after each move
 	acquired bool
 	late     bool // a position was reported after the grant
 }
@@ -47,8 +47,8 @@ const callName = "call-"
 func (s *standing) observer() lockmw.Option {
 	return lockmw.WithObserver(&lockmw.Observer{
 		TraceParent: func(context.Context) string { return s.name },
-		Contended:   func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.hears(c) },
-		Waiting:     func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.hears(c) },
+		Contended:   func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.notify(c) },
+		Waiting:     func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.notify(c) },
 		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -58,18 +58,18 @@ func (s *standing) observer() lockmw.Option {
 	})
 }
 
-func (s *standing) hears(c lockmw.Contention) {
+func (s *standing) notify(c lockmw.Contention) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = append(s.told, c)
+	s.notices = append(s.notices, c)
 	s.late = s.late || s.acquired
 }
 
-// heard returns the notifications of the call.
-func (s *standing) heard() []lockmw.Contention {
+// notified returns the notifications of the call.
+func (s *standing) notified() []lockmw.Contention {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.told)
+	return slices.Clone(s.notices)
 }
 
 // join starts a call and returns once it is at the end of the line.
@@ -103,7 +103,7 @@ func (q *line) joinInAt(i int, p *env.Process, opts ...func(*order)) *standing {
 	}
 	s.remote = ask(p, o)
 	s.remote.Waits()
-	q.e.Heard(q.key)
+	q.e.AwaitMessages(q.key)
 	q.calls = slices.Insert(q.calls, i, s)
 	q.stands()
 	return s
@@ -187,11 +187,11 @@ func (q *line) run() {
 func (q *line) next() {
 	q.e.T.Helper()
 	q.calls[0].has()
-	q.goesOn()
+	q.finishFirst()
 }
 
-// goesOn releases the hold of the first call, after checking that the others still wait.
-func (q *line) goesOn() {
+// finishFirst releases the hold of the first call, after checking that the others still wait.
+func (q *line) finishFirst() {
 	q.e.T.Helper()
 	first := q.calls[0]
 	q.calls = q.calls[1:]
@@ -216,7 +216,7 @@ func (s *standing) has() {
 func (s *standing) stillWaits() {
 	if s.remote != nil {
 		s.remote.P.E.T.Helper()
-		s.remote.HasNot(judge.Granted)
+		s.remote.NotReported(judge.Granted)
 		return
 	}
 	s.E.T.Helper()

@@ -143,7 +143,7 @@ func (m *model) arrive(t *rapid.T) {
 	delete(m.away, c.ticket)
 	c.standing = m.joinAt(at, c.client, opts...)
 	if want := fmt.Sprintf("%d of %d", at+1, len(m.queue)); c.standing.place() != want {
-		t.Errorf("a call was told %s; its position is %s", c.standing.place(), want)
+		t.Errorf("a call was notified of %s; its position is %s", c.standing.place(), want)
 	}
 }
 

@@ -80,7 +80,7 @@ func orderOverAStop(e *env.Env) {
 		leases[i]()
 		for len(q.calls) > 0 {
 			q.calls[0].Gets(env.Patience) // if the grant's message is lost, a poll finds the grant
-			q.goesOn()
+			q.finishFirst()
 		}
 	}
 }

@@ -17,11 +17,11 @@ var positions = []env.Scenario{
 
 // place returns the last reported position and queue length.
 func (s *standing) place() string {
-	told := s.heard()
-	if len(told) == 0 {
+	notices := s.notified()
+	if len(notices) == 0 {
 		return "nothing"
 	}
-	last := told[len(told)-1]
+	last := notices[len(notices)-1]
 	return fmt.Sprintf("%d of %d", last.Position, last.Waiters)
 }
 
@@ -31,10 +31,10 @@ func positionAtTheStart(e *env.Env) {
 	for i := range 9 {
 		s := q.join(clients[i%len(clients)])
 		if want := fmt.Sprintf("%d of %d", i+1, i+1); s.place() != want {
-			e.T.Errorf("the call was told %s, want %s", s.place(), want)
+			e.T.Errorf("the call was notified of %s, want %s", s.place(), want)
 		}
-		if told := s.heard(); len(told[0].Holders) != 1 || told[0].Holders[0].Token != held.Token() {
-			e.T.Errorf("the call was told the holders %+v", told[0].Holders)
+		if notices := s.notified(); len(notices[0].Holders) != 1 || notices[0].Holders[0].Token != held.Token() {
+			e.T.Errorf("the call was notified of the holders %+v", notices[0].Holders)
 		}
 	}
 	e.Unlock(ctx, held)
@@ -47,10 +47,10 @@ func (q *line) places() {
 	q.e.T.Helper()
 	q.e.Eventually(2*env.PollInterval+q.e.Soon, func() string {
 		for i, s := range q.calls {
-			told := s.heard()
-			last := told[len(told)-1]
+			notices := s.notified()
+			last := notices[len(notices)-1]
 			if last.Position != i+1 || i+1 == len(q.calls) && last.Waiters != i+1 {
-				return fmt.Sprintf("%s was told %s; its position is %d of %d", s.name, s.place(), i+1, len(q.calls))
+				return fmt.Sprintf("%s was notified of %s; its position is %d of %d", s.name, s.place(), i+1, len(q.calls))
 			}
 		}
 		return ""
@@ -74,10 +74,10 @@ func positionMovesUp(e *env.Env) {
 	q.givesUp(gone, context.Canceled)
 	q.places()
 	for _, s := range all {
-		told := s.heard()
-		for i := 1; i < len(told); i++ {
-			if told[i].Position >= told[i-1].Position {
-				e.T.Errorf("%s was told position %d, then %d", s.name, told[i-1].Position, told[i].Position)
+		notices := s.notified()
+		for i := 1; i < len(notices); i++ {
+			if notices[i].Position >= notices[i-1].Position {
+				e.T.Errorf("%s was notified of position %d, then %d", s.name, notices[i-1].Position, notices[i].Position)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func positionMovesUp(e *env.Env) {
 	e.Pass(env.PollInterval + env.PollInterval/4)
 	for _, s := range all {
 		if s.late {
-			e.T.Errorf("%s was told a position after its grant", s.name)
+			e.T.Errorf("%s was notified of a position after its grant", s.name)
 		}
 	}
 }

@@ -76,17 +76,17 @@ func ticketIsNotOwner(e *env.Env) {
 		e.Is("TryLock with the holder's ticket", err, lockmw.ErrBusy)
 	}
 	first, second := q.join(a, ticket), q.join(b)
-	owners := []string{id, first.heard()[0].Holders[0].Owner}
+	owners := []string{id, first.notified()[0].Holders[0].Owner}
 	e.Unlock(ctx, held)
 	first.has()
 	q.leave(first)
 	third := q.join(a)
-	owners = append(owners, third.heard()[0].Holders[0].Owner)
+	owners = append(owners, third.notified()[0].Holders[0].Owner)
 	first.ends()
 	second.has()
 	q.leave(second)
 	fourth := q.join(a)
-	owners = append(owners, fourth.heard()[0].Holders[0].Owner)
+	owners = append(owners, fourth.notified()[0].Holders[0].Owner)
 	for i, owner := range owners {
 		for _, other := range owners[i+1:] {
 			if owner == "" || owner == other {

@@ -68,7 +68,7 @@ func ticketOfLateAcquire(e *env.Env) {
 	ticket := lockmw.WithPlace("task", longKept)
 	late := c.Copied(q.key, func() { e.Unlock(e.Lock(c, q.key, ticket)) })
 	ctx, held := e.Lock(other, q.key)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	if kept, _ := keptPlaces(e); len(kept) > 0 {
 		e.T.Errorf("kept: %q", kept)
 	}
@@ -81,7 +81,7 @@ func ticketOfLateAcquire(e *env.Env) {
 	e.Unlock(ctx, held)
 	q.run()
 	ctx, held = e.Lock(other, q.key)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	q.stands()
 	e.Unlock(ctx, held)
 	q.noPlace(ticket)
@@ -96,7 +96,7 @@ func ticketOfLateTry(e *env.Env) {
 	e.Unlock(ctx, held)
 	q.run()
 	ctx, held = e.Lock(other, q.key)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Unlock(ctx, held)
 	q.noPlace(ticket)
 }
@@ -113,7 +113,7 @@ func ticketOfLateCancel(e *env.Env) {
 	q.join(other, ticket)
 	e.Unlock(ctx, held)
 	q.run()
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	q.noPlace(ticket)
 }
 
@@ -142,7 +142,7 @@ func ticketOfOvertakenCancel(e *env.Env) {
 		e.Unlock(ctx, held)
 		ctx, held = first.Gets(e.Soon)
 		if overtaken {
-			e.Server.Arrives(late)
+			e.Server.Deliver(late)
 			late.Break()
 		}
 		e.Unlock(ctx, held)

@@ -113,7 +113,7 @@ func ticketInAnotherProcess(e *env.Env) {
 	brief := func(o *order) { o.Wait = 2 * time.Second } // long enough to be seen in the queue
 	s := q.joinIn(one, withTicket("task", longKept), brief)
 	q.join(a)
-	if r := s.remote.Says(judge.Failed, env.Patience); r.Type != "lock_timeout" {
+	if r := s.remote.Await(judge.Failed, env.Patience); r.Type != "lock_timeout" {
 		e.T.Errorf("the other process: %q", r.Err)
 	}
 	q.leave(s)

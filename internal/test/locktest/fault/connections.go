@@ -98,7 +98,7 @@ func resetConnections(e *env.Env) {
 	load := e.Load(clients, 3, 4)
 	const pause = 200 * time.Millisecond
 	every(e, pause, int(lease/pause), func() { // long enough to hit renewals
-		load.GoesOn() // otherwise connections might not live long enough to be used
+		load.AwaitGrants() // otherwise connections might not live long enough to be used
 		p.Reset()
 	})
 	outlive(e, long)

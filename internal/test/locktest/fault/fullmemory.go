@@ -108,8 +108,8 @@ func fullRenews(e *env.Env) {
 	b.Wire.Record()
 	time.Sleep(env.DeadAfter + 2*env.BeatInterval) // longer than the lease, and than a dead waiter stays queued
 	// A refused beat would stay unnoticed: the other beats are refused as well, so no process is considered dead.
-	e.Server.Again(a.Wire.Sent(), key, func() {})
-	e.Server.Again(b.Wire.Sent(), key, func() {})
+	e.Server.Rerun(a.Wire.Sent(), key, func() {})
+	e.Server.Rerun(b.Wire.Sent(), key, func() {})
 	if err := ctx.Err(); err != nil {
 		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
 	}

@@ -23,7 +23,7 @@ func killedHolder(e *env.Env) {
 	held := p.Lock(key, lease)
 	held.Gets(env.Patience)
 	waiters := waitEach(e, 3, key)
-	held.Says(judge.Renewed, env.Patience)
+	held.Await(judge.Renewed, env.Patience)
 	killed := p.Kill()
 	waiters[0].RunsBy(killed.Add(lease + env.PollInterval))
 	env.RunInOrder(waiters)

@@ -63,7 +63,7 @@ func Linearizability(e *env.Env, meanwhile func(key string)) {
 	for range 4 {
 		t.keys = append(t.keys, e.Key("item"))
 	}
-	for n := uint64(1); t.goesOn() && !e.T.Failed(); n++ {
+	for n := uint64(1); t.isTooShort() && !e.T.Failed(); n++ {
 		t.round(n)
 	}
 	if wrong := t.history.Check(); wrong != "" {
@@ -72,9 +72,9 @@ func Linearizability(e *env.Env, meanwhile func(key string)) {
 	t.checkThatItWasHard()
 }
 
-// goesOn reports whether the history is still too short. On a very busy machine most calls of the usual length may have
+// isTooShort reports whether the history is still too short. On a very busy machine most calls of the usual length may have
 // unknown outcomes, so it may grow longer.
-func (t *turmoil) goesOn() bool {
+func (t *turmoil) isTooShort() bool {
 	n := t.history.Operations()
 	return n < t.length || n < 3*t.length && !t.wasHard()
 }
@@ -151,7 +151,7 @@ func (t *turmoil) call(rng *rand.Rand, c *env.Client, waits, hurry float64) {
 	if err != nil {
 		return
 	}
-	env.Passes(ctx, work)
+	env.Sleep(ctx, work)
 	_ = turn.Unlock() // the history records the result
 }
 

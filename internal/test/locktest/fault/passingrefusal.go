@@ -18,9 +18,9 @@ import (
 
 // A refusal is a state in which the server refuses every command of the engine with an error.
 type refusal struct {
-	reply  string
-	begin  func(e *env.Env) (end func())
-	mended bool // the state lasts until an operator ends it, so new calls fail immediately
+	reply   string
+	begin   func(e *env.Env) (end func())
+	lasting bool // the state lasts until an operator ends it, so new calls fail immediately
 }
 
 // The server leaves these states by itself. Queued calls keep their place and continue to wait.
@@ -28,7 +28,7 @@ var passingRefusals = []env.Scenario{
 	env.Case("a READONLY replica does not end waits or holds early", refusal{reply: "READONLY", begin: becomeReplica}.passes, env.InRealTime|env.Alone),
 	env.Case("a loading server does not end waits or holds early", refusal{reply: "LOADING", begin: loadDataset}.passes, env.InRealTime|env.Alone),
 	env.Case("a busy server does not end waits or holds early", refusal{reply: "BUSY", begin: runEndlessly}.passes, env.InRealTime|env.Alone),
-	env.Case("a server that cannot save does not end waits or holds early", refusal{reply: "MISCONF", begin: failToSave, mended: true}.passes, env.InRealTime|env.Alone|env.Sample|env.Costly),
+	env.Case("a server that cannot save does not end waits or holds early", refusal{reply: "MISCONF", begin: failToSave, lasting: true}.passes, env.InRealTime|env.Alone|env.Sample|env.Costly),
 }
 
 // These states do not end by themselves, so waiting cannot help.
@@ -53,13 +53,13 @@ func (r refusal) passes(e *env.Env) {
 
 	end := r.begin(e)
 	var begun *env.Waiter // called while the server refuses
-	if r.mended {
+	if r.lasting {
 		refusedWith(e, c, r.reply, redisRetries)
 	} else {
 		begun = e.Call(e.Ctx, c, e.Key("user"))
 	}
 	refusedWith(e, c, r.reply, redisRetries, lockmw.WithWait(0))
-	r.tells(e, "Unlock", held.Unlock())
+	r.isReported(e, "Unlock", held.Unlock())
 	if e.Ends(short) && time.Now().Before(shortHeld.Deadline()) {
 		e.T.Errorf("a hold ended before its deadline: %v", context.Cause(short))
 	}
@@ -71,7 +71,7 @@ func (r refusal) passes(e *env.Env) {
 	}
 	limited.Cancel()
 	limited.Fails(e.Soon, lockmw.ErrUnavailable, context.Canceled)
-	r.tells(e, "the cancelled call", limited.Err)
+	r.isReported(e, "the cancelled call", limited.Err)
 	end()
 
 	if begun != nil {
@@ -119,9 +119,9 @@ func (r refusal) lasts(e *env.Env) {
 
 	end := r.begin(e)
 	w.Fails(2*env.PollInterval+e.Soon, lockmw.ErrUnavailable) // the first poll may consume closed connections
-	r.tells(e, "the waiting call", w.Err)
+	r.isReported(e, "the waiting call", w.Err)
 	start := time.Now()
-	r.tells(e, "Unlock", held.Unlock())
+	r.isReported(e, "Unlock", held.Unlock())
 	if took := e.Pace.Since(start); took > e.Soon {
 		e.T.Errorf("Unlock took %v", took)
 	}
@@ -142,8 +142,8 @@ func (r refusal) lasts(e *env.Env) {
 	}
 }
 
-// tells checks that err contains the server's reply.
-func (r refusal) tells(e *env.Env, what string, err error) {
+// isReported checks that err contains the server's reply.
+func (r refusal) isReported(e *env.Env, what string, err error) {
 	e.T.Helper()
 	e.Is(what, err, lockmw.ErrUnavailable)
 	if err != nil && !strings.Contains(err.Error(), r.reply) {

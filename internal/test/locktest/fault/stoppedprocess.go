@@ -30,14 +30,14 @@ func stoppedHolder(e *env.Env) {
 		e.T.Error("the next holder's entry was refused")
 	}
 	p.Child.Resume(e.TB)
-	seen := theirs.Says(judge.Watched, env.Patience) // at the first check; otherwise it reports Late
+	seen := theirs.Await(judge.Watched, env.Patience) // at the first check; otherwise it reports Late
 	if seen.Deadline > judge.MachineTime(stopped.Add(lease)) {
 		e.T.Errorf("the hold's deadline moved while its process was stopped")
 	}
 	if guarded.Write(seen.Token) {
 		e.T.Error("an entry of the former holder was accepted")
 	}
-	if end := theirs.Says(judge.Ended, env.Patience); !end.Lost {
+	if end := theirs.Await(judge.Ended, env.Patience); !end.Lost {
 		e.T.Error("the loss was not reported")
 	}
 	if r := theirs.Unlock(); r.Type != "lock_lost" {
@@ -63,7 +63,7 @@ func stoppedWaiter(e *env.Env) {
 	after := e.Wait(e.Client(), key)
 	p.Child.Resume(e.TB) // it receives the grant now
 	e.Server.TicketsQueued(key, 2)
-	theirs.HasNot(judge.Granted)
+	theirs.NotReported(judge.Granted)
 	e.Unlock(next.Ctx, next.Held)
 	theirs.Gets(e.Soon)
 	after.IsWaiting()

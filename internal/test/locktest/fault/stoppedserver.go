@@ -40,7 +40,7 @@ func holdsAndQueueOfStoppedServer(e *env.Env) {
 			e.T.Errorf("the context ended %v after the server stopped; the lease was %v", took, lease)
 		}
 	}
-	end := theirs.Says(judge.Ended, env.Patience)
+	end := theirs.Await(judge.Ended, env.Patience)
 	if late := end.At - end.Deadline; !end.Lost || late < 0 || e.Pace.Between(judge.OwnTime(end.Deadline), judge.OwnTime(end.At)) > e.Soon {
 		e.T.Errorf("the other process's context ended %v after its deadline", late)
 	}

@@ -94,7 +94,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-func TestAuditKeepsOnlyTheLastWhile(t *testing.T) {
+func TestAuditDropsCheckedHolds(t *testing.T) {
 	d := NewAudit()
 	for i := range 1000 {
 		held(1, int64(i+1), 10*i, 10*i+1, 10*i+100, 10*i+9)(d)

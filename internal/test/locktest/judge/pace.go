@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// A Pace measures delays of this process and of the servers that it watches: with other tests running, they may have to wait for
-// a processor. Bounds of immediate events exclude such delays. A nil Pace is for bubbles, whose time stands still during work.
+// A Pace measures delays of this process and of the servers that it watches: with other tests running, they may have to wait
+// for a processor. Bounds of immediate events exclude such delays. A nil Pace is for bubbles, whose time stands still during
+// work.
 type Pace struct {
 	mu     sync.Mutex
 	delays []delay              // in order, without overlaps

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestPaceCountsTheTimeBetweenDelays(t *testing.T) {
+func TestPaceExcludesDelays(t *testing.T) {
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	p := &Pace{due: make(map[string]time.Time)}
@@ -35,7 +35,7 @@ func TestPaceCountsTheTimeBetweenDelays(t *testing.T) {
 	}
 }
 
-func TestPaceCountsTheTimeInWhichAServerAnswers(t *testing.T) {
+func TestPaceExcludesDelaysOfAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = time.Second
 		p := NewPace(t)

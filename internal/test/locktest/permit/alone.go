@@ -47,7 +47,7 @@ func killedAlone(e *env.Env) {
 	waits := e.Client()
 	waiter := e.Wait(waits.With(over(waits, 3)), key)
 	e.Server.TicketsQueued(key, 1)
-	killed.Says(judge.Renewed, env.Patience)
+	killed.Await(judge.Renewed, env.Patience)
 	p.Kill()
 	nextCtx, next := waiter.Gets(env.Patience)
 	if next.Slot() != 0 || next.Token() <= two.Token() {

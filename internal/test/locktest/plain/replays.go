@@ -31,7 +31,7 @@ var replays = []env.Scenario{
 func lateAcquireAfterRelease(e *env.Env) {
 	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
 	late := c.Copied(key, func() { e.Unlock(e.Lock(c, key)) })
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Free(other, key)
 }
 
@@ -44,7 +44,7 @@ func lateAcquireAfterReturn(e *env.Env) {
 	})
 	inner, second := e.LockWith(ctx, c, key)
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Server.Unchanged(key, before)
 	e.Busy(other, key)
 	e.Unlock(inner, second)
@@ -57,7 +57,7 @@ func lateBusyTry(e *env.Env) {
 	ctx, held := e.Lock(other, key)
 	late := c.Copied(key, func() { e.Busy(c, key) })
 	e.Unlock(ctx, held)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Free(other, key)
 }
 
@@ -75,7 +75,7 @@ func lateAcquireAfterCancel(e *env.Env) {
 		}
 		return "the cancel did not arrive"
 	})
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	late.Break() // Close would wait for the answer
 	e.Free(other, key)
 }
@@ -94,7 +94,7 @@ func lateQueueingAfterCancel(e *env.Env) {
 		}
 		return "the cancel did not arrive"
 	})
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	late.Break()
 	if n := e.Server.Admin.ZCard(e.Ctx, e.Server.QueueKey(key)).Val(); n != 0 {
 		e.T.Errorf("%d tickets are queued", n)
@@ -110,7 +110,7 @@ func lateRelease(e *env.Env) {
 	late := c.Copied(key, func() { e.Unlock(inner, first) })
 	inner, second := e.LockWith(ctx, c, key)
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Server.Unchanged(key, before)
 	e.Busy(other, key)
 	e.Unlock(inner, second)
@@ -127,21 +127,21 @@ func lateRenewal(e *env.Env) {
 	e.Is("the first renewal", env.Renewal(e, renewed), nil)
 	late := c.Copied(key, func() { e.Is("the resent renewal", env.Renewal(e, renewed), nil) })
 	e.Unlock(ctx, held)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Free(other, key)
 
 	ctx, held = e.Lock(other, key, lockmw.WithFixedLease(lease/2), lockmw.WithWait(e.Ample(e.Soon)))
 	before := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val()
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	if after := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val(); after > before {
 		e.T.Errorf("the next hold's lease changed from %v to %v", before, after)
 	}
 	e.Unlock(ctx, held)
 }
 
-// aHold takes key, renews it and releases it. It returns all scripts of the hold except the acquire, which is not resent after
-// its answer has arrived.
-func aHold(e *env.Env, ctx context.Context, c *env.Client, key string) []redistest.Command {
+// recordHold takes key, renews it and releases it. It returns all scripts of the hold except the acquire, which is not resent
+// after its answer has arrived.
+func recordHold(e *env.Env, ctx context.Context, c *env.Client, key string) []redistest.Command {
 	e.T.Helper()
 	renewed := make(chan struct{}, 100)
 	inner, held := e.LockWith(ctx, c, key, lockmw.WithLease(e.Ample(600*time.Millisecond)), lockmw.WithObserver(&lockmw.Observer{
@@ -156,21 +156,21 @@ func aHold(e *env.Env, ctx context.Context, c *env.Client, key string) []rediste
 
 func replayAfterRelease(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("user")
-	scripts := aHold(e, e.Ctx, c, key)
-	e.Server.Again(scripts, key, func() { e.Free(other, key) })
+	scripts := recordHold(e, e.Ctx, c, key)
+	e.Server.Rerun(scripts, key, func() { e.Free(other, key) })
 	ctx, held := e.Lock(other, key)
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Again(scripts, key, func() { e.Server.Unchanged(key, before) })
+	e.Server.Rerun(scripts, key, func() { e.Server.Unchanged(key, before) })
 	e.Unlock(ctx, held)
 }
 
 func replayAfterReturn(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("user")
 	ctx, outer := e.Lock(c, e.Key("outer"))
-	scripts := aHold(e, ctx, c, key)
+	scripts := recordHold(e, ctx, c, key)
 	inner, held := e.LockWith(ctx, c, key)
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Again(scripts, key, func() {
+	e.Server.Rerun(scripts, key, func() {
 		e.Server.Unchanged(key, before)
 		e.Busy(other, key)
 	})
@@ -207,9 +207,9 @@ func replayAfterCancel(e *env.Env) {
 			e.T.Error("a ticket is queued")
 		}
 	}
-	e.Server.Again(scripts, key, check)
+	e.Server.Rerun(scripts, key, check)
 	e.Unlock(ctx, held)
-	e.Server.Again(scripts, key, func() { e.Free(other, key) })
+	e.Server.Rerun(scripts, key, func() { e.Free(other, key) })
 }
 
 func replayOfMessages(e *env.Env) {

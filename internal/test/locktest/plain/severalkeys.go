@@ -92,7 +92,7 @@ func busySet(e *env.Env) {
 		e.Is("an expired wait", err, lockmw.ErrBusy)
 		e.Free(other, keys[0])
 		e.Free(other, keys[2])
-		e.GivenUp(keys[1], func(queued []lockmw.Waiter) bool { return len(queued) == 0 })
+		e.AwaitCancelled(keys[1], func(queued []lockmw.Waiter) bool { return len(queued) == 0 })
 		e.Unlock(ctx, held)
 	}
 	_, all, err := e.Rec.LockAll(e.Ctx, c.Rival, false, keys, lockmw.WithWait(0))

@@ -142,7 +142,7 @@ func fullServerWithReaders(e *env.Env) {
 	e.Pass(max(lease+lease/4, env.DeadAfter+2*env.BeatInterval)) // longer than the leases, and than a dead waiter stays queued
 	// A refused renewal or poll may have been repeated successfully, so rerun all of them.
 	for _, c := range []*env.Client{a, b} {
-		e.Server.Again(c.Wire.Sent(), key, func() {})
+		e.Server.Rerun(c.Wire.Sent(), key, func() {})
 	}
 	e.Busy(a.RW, key)
 	e.Busy(b.Reader(), key)

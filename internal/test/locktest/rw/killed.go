@@ -21,7 +21,7 @@ func killedReader(e *env.Env) {
 	held := p.LockAs(env.ReadMode, key, lease)
 	held.Gets(env.Patience)
 	w := e.Wait(e.Client().RW, key)
-	held.Says(judge.Renewed, env.Patience)
+	held.Await(judge.Renewed, env.Patience)
 	killed := p.Kill()
 	w.RunsBy(killed.Add(lease + env.PollInterval))
 	release(e, w.Held)
@@ -44,7 +44,7 @@ func stoppedReader(e *env.Env) {
 	w.Gets(e.Soon)
 	guarded.Write(w.Held.Token())
 	p.Child.Resume(e.TB)
-	seen := theirs.Says(judge.Watched, env.Patience) // at the first check; otherwise it reports Late
+	seen := theirs.Await(judge.Watched, env.Patience) // at the first check; otherwise it reports Late
 	if guarded.Write(seen.Token) {
 		e.T.Error("an entry of the former reader was accepted")
 	}
@@ -68,7 +68,7 @@ func stoppedReaderGranted(e *env.Env) {
 	release(e, held)
 	w.RunsBy(time.Now().Add(env.AcceptWindow + env.PollInterval))
 	p.Child.Resume(e.TB) // it receives the grant now
-	theirs.HasNot(judge.Granted)
+	theirs.NotReported(judge.Granted)
 	release(e, w.Held)
 	theirs.Gets(env.PollInterval + e.Soon)
 	theirs.Released()

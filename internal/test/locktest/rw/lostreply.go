@@ -43,7 +43,7 @@ func lostReply(e *env.Env, downgrades bool) {
 	readers := []*env.Waiter{e.Wait(other.Reader(), key), e.Wait(e.Client().Reader(), key)}
 	w := e.Wait(other.RW, key)
 	fault := c.Wire.LoseReply(key)
-	holds := admitted(e, len(readers), func() { letsIn(e, c, held, downgrades) }, readers)
+	holds := admitted(e, len(readers), func() { admit(e, c, held, downgrades) }, readers)
 	e.Caught(fault)
 	w.IsWaiting()
 	release(e, holds...)

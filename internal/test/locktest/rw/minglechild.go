@@ -62,7 +62,7 @@ func mingle(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.
 			}
 			for m.ctx.Err() == nil {
 				m.call(rng, reads)
-				env.Passes(m.ctx, env.Between(rng, 0, pause)) // so that sometimes no writer waits
+				env.Sleep(m.ctx, env.Between(rng, 0, pause)) // so that sometimes no writer waits
 			}
 		})
 	}
@@ -143,14 +143,14 @@ func (h *mingled) work(ctx context.Context, rng *rand.Rand) {
 	if rng.IntN(200) == 0 {
 		length = env.Between(rng, 0, 2*h.m.order.Lease) // longer than some renewals take to become due
 	}
-	env.Passes(ctx, length)
+	env.Sleep(ctx, length)
 	h.look(ctx)
 	if rng.IntN(4) == 0 {
 		h.nest(ctx)
 	}
 	if !h.reads && rng.IntN(3) == 0 {
 		h.downgrade()
-		env.Passes(ctx, env.Between(rng, 0, 4*time.Millisecond))
+		env.Sleep(ctx, env.Between(rng, 0, 4*time.Millisecond))
 		h.look(ctx)
 	}
 }

@@ -28,8 +28,8 @@ const (
 	modelWait  = time.Second     // the limit of some calls
 )
 
-// A model is a simple lock. With two sides it has one writer or several readers, and waiters in order of arrival. With one side it
-// has one owner, and any waiter may be next.
+// A model is a simple lock. With two sides it has one writer or several readers, and waiters in order of arrival. With one
+// side it has one owner, and any waiter may be next.
 type model struct {
 	e       *env.Env
 	clients []*env.Client
@@ -155,7 +155,7 @@ func (m *model) quiet() {
 	if !m.sides {
 		return // calls of a client share a ticket
 	}
-	m.e.GivenUp(m.key, func(queued []lockmw.Waiter) bool {
+	m.e.AwaitCancelled(m.key, func(queued []lockmw.Waiter) bool {
 		tickets := make(map[bool]int) // by whether it reads
 		for _, w := range queued {
 			tickets[w.Mode == "read"]++

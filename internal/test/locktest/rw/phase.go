@@ -57,8 +57,8 @@ func behind(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) *env.W
 	return e.Wait(c.Reader(), key, opts...)
 }
 
-// heard waits until the readers of c's process know that a writer waits. opts must equal theirs, because only equal options share
-// a hold.
+// heard waits until the readers of c's process know that a writer waits. opts must equal theirs, because only equal options
+// share a hold.
 func heard(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) {
 	e.T.Helper()
 	if e.Config.Bubble {
@@ -128,8 +128,8 @@ func writersKeepComing(e *env.Env) {
 	}
 }
 
-// letsIn admits the waiting readers by releasing or downgrading a write hold.
-func letsIn(e *env.Env, c *env.Client, writer *judge.Held, downgrades bool) {
+// admit admits the waiting readers by releasing or downgrading a write hold.
+func admit(e *env.Env, c *env.Client, writer *judge.Held, downgrades bool) {
 	e.T.Helper()
 	if downgrades {
 		downgrade(e, c, writer)
@@ -152,7 +152,7 @@ func admitsAll(e *env.Env, downgrades bool) {
 		readers = append(readers, e.Wait(clients[i%4].Reader(), key, lockmw.WithLease(time.Minute+time.Duration(i)*time.Second)))
 	}
 	writers = append(writers, e.Wait(clients[1].RW, key))
-	late := admitted(e, n, func() { letsIn(e, clients[0], first, downgrades) }, readers)
+	late := admitted(e, n, func() { admit(e, clients[0], first, downgrades) }, readers)
 	for _, w := range writers {
 		w.IsWaiting()
 	}

@@ -46,13 +46,13 @@ func lateDowngrade(e *env.Env) {
 	held := write(e, c, key)
 	late := c.Copied(key, func() { downgrade(e, c, held) })
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Server.Unchanged(key, before)
 	release(e, held)
-	inEachPhase(e, other, key, func() { e.Server.Arrives(late) })
+	inEachPhase(e, other, key, func() { e.Server.Deliver(late) })
 	held = write(e, c, key, lockmw.WithWait(e.Ample(e.Soon))) // another hold of the same process
 	before = e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Server.Unchanged(key, before)
 	e.Busy(other.Reader(), key)
 	release(e, held)
@@ -63,7 +63,7 @@ func repeated(e *env.Env, c *env.Client, key string, scripts []redistest.Command
 	e.T.Helper()
 	inEachPhase(e, c, key, func() {
 		before := e.Server.Show(e.Server.RedisKey(key))
-		e.Server.Again(scripts, key, func() { e.Server.Unchanged(key, before) })
+		e.Server.Rerun(scripts, key, func() { e.Server.Unchanged(key, before) })
 	})
 }
 
@@ -83,7 +83,7 @@ func replayOfDowngraded(e *env.Env) {
 	release(e, held)
 	scripts := c.Wire.Sent()
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Again(scripts, key, func() { e.Server.Unchanged(key, before) })
+	e.Server.Rerun(scripts, key, func() { e.Server.Unchanged(key, before) })
 	release(e, beside)
 	repeated(e, other, key, scripts)
 }

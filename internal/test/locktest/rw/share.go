@@ -16,11 +16,11 @@ var sharing = []env.Scenario{
 	env.Case("many short reads of one process send few commands", readersSendLittle, env.TwoSided|env.OnServer|env.Shares),
 	env.Case("readers share a hold again after a writer has given up", shareAfterCancel, env.TwoSided|env.OnServer|env.Shares),
 	env.Case("a silent server does not keep joining readers beyond their context", silentJoin, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a writer that readers do not hear of waits for one licence at most", writerUnheard, env.TwoSided|env.InRealTime|env.Alone|env.Sample),
+	env.Case("a writer that readers do not hear of waits for at most 100 ms", writerUnheard, env.TwoSided|env.InRealTime|env.Alone|env.Sample),
 }
 
-// licence is how long readers may join without asking the server for waiting writers.
-const licence = 100 * time.Millisecond
+// sharePeriod is how long readers may join without asking the server for waiting writers.
+const sharePeriod = 100 * time.Millisecond
 
 // scripts returns the scripts about key that c has sent since recording began.
 func scripts(c *env.Client, key string) (sent []redistest.Command) {
@@ -63,7 +63,7 @@ func readersSendLittle(e *env.Env) {
 	}
 	wg.Wait()
 	took := time.Since(start)
-	most := 20 + 4*int(took/(100*time.Millisecond)) // the first calls, each licence, and moments without readers
+	most := 20 + 4*int(took/(100*time.Millisecond)) // the first calls, each sharing period, and moments without readers
 	if n := len(scripts(c, key)); n > most {
 		e.T.Errorf("%d reads in %v sent %d commands, more than %d", readers*rounds, took, n, most)
 	}
@@ -91,7 +91,7 @@ func silentJoin(e *env.Env) {
 	held := read(e, c, key)
 	release(e, read(e, c, key))
 	c.Wire.Silence()
-	e.Pass(2 * licence) // until the licence has expired
+	e.Pass(2 * sharePeriod) // readers may not join any more
 	c.AsReader().SilentCall(key)
 	c.AsReader().SilentCall(key, lockmw.WithWait(0))
 	c.Wire.Restore()
@@ -107,6 +107,6 @@ func writerUnheard(e *env.Env) {
 		gets(e, key, 50)
 		e.Server.Admin.ClientKillByFilter(e.Ctx, "TYPE", "pubsub")
 		w := e.Wait(b.RW, key)
-		e.Unlock(w.Gets(licence + e.Soon))
+		e.Unlock(w.Gets(sharePeriod + e.Soon))
 	}
 }

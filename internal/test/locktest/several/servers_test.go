@@ -10,25 +10,25 @@ import (
 
 // An absence is a way in which a master becomes unavailable and returns.
 type absence struct {
-	goes, returns func(t *testing.T, servers replaceable, master int)
-	divides       bool // clients still reach it
+	takeDown, bringBack func(t *testing.T, servers replaceable, master int)
+	isolates            bool // clients still reach it
 }
 
 // absences are the faults that make Sentinels or a Cluster replace a master. A stopped master keeps its connections open. A
 // master that is cut off still serves clients.
 var absences = map[string]absence{
 	"killed": {
-		goes:    func(_ *testing.T, servers replaceable, master int) { servers.Servers()[master].Kill() },
-		returns: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Restart(t) },
+		takeDown:  func(_ *testing.T, servers replaceable, master int) { servers.Servers()[master].Kill() },
+		bringBack: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Restart(t) },
 	},
 	"stopped": {
-		goes:    func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Pause(t) },
-		returns: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Resume(t) },
+		takeDown:  func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Pause(t) },
+		bringBack: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Resume(t) },
 	},
 	"cut off": {
-		goes:    func(_ *testing.T, servers replaceable, master int) { servers.CutOff(master) },
-		returns: func(_ *testing.T, servers replaceable, master int) { servers.Rejoin(master) },
-		divides: true,
+		takeDown:  func(_ *testing.T, servers replaceable, master int) { servers.CutOff(master) },
+		bringBack: func(_ *testing.T, servers replaceable, master int) { servers.Rejoin(master) },
+		isolates:  true,
 	},
 }
 
@@ -78,7 +78,7 @@ func onReplaced(t *testing.T, some func(how absence) bool, test func(t *testing.
 			}
 			t.Run(topology+", "+name, func(t *testing.T) {
 				t.Parallel()
-				test(t, func(t *testing.T) replaceable { return start(t, how.divides) }, how)
+				test(t, func(t *testing.T) replaceable { return start(t, how.isolates) }, how)
 			})
 		}
 	}

@@ -33,8 +33,8 @@ type crowds struct {
 	stop  []func()
 }
 
-// gather starts crowds on keys of one master. Kept holds have this lease.
-func gather(t *testing.T, start func(t *testing.T) replaceable, lease time.Duration, opts ...lockmw.ClientOption) (*crowds, replaceable) {
+// startCrowds starts crowds on keys of one master. Kept holds have this lease.
+func startCrowds(t *testing.T, start func(t *testing.T) replaceable, lease time.Duration, opts ...lockmw.ClientOption) (*crowds, replaceable) {
 	t.Helper()
 	e, servers := newEnv(t, start)
 	master := servers.master(e.Server.RedisKey(e.Key("first")))
@@ -60,8 +60,8 @@ func gather(t *testing.T, start func(t *testing.T) replaceable, lease time.Durat
 	return all, servers
 }
 
-// goOn waits until each key is granted 50 more times.
-func (all *crowds) goOn(after string) {
+// awaitGrants waits until each key is granted 50 more times.
+func (all *crowds) awaitGrants(after string) {
 	all.e.TB.Helper()
 	for kind, key := range all.keys {
 		enough := all.e.Rec.Grants(key) + 50
@@ -74,16 +74,16 @@ func (all *crowds) goOn(after string) {
 	}
 }
 
-// areKept checks that all kept locks are still held.
-func (all *crowds) areKept() {
+// checkKept checks that all kept locks are still held.
+func (all *crowds) checkKept() {
 	all.e.TB.Helper()
 	for kind, held := range all.kept {
 		all.e.Busy(kinds[kind](all.rival.Redis), held.Key())
 	}
 }
 
-// disperse stops the crowds and checks the guarantees.
-func (all *crowds) disperse() {
+// finish stops the crowds and checks the guarantees.
+func (all *crowds) finish() {
 	all.e.TB.Helper()
 	for _, held := range all.kept {
 		all.e.Unlock(held.Ctx, held)
@@ -98,30 +98,30 @@ func (all *crowds) disperse() {
 }
 
 // Moving slots and planned fail-overs lose no lock; they only delay calls.
-func TestLocksOutliveChangesOfTheirNode(t *testing.T) {
+func TestLocksSurviveSlotMovesAndFailOvers(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	var c *redistest.Cluster
-	all, _ := gather(t, func(t *testing.T) replaceable {
+	all, _ := startCrowds(t, func(t *testing.T) replaceable {
 		c = redistest.NewCluster(t, 2, 1)
 		return aCluster{c}
 	}, 5*time.Second)
-	all.goOn("to begin with")
+	all.awaitGrants("at the start")
 	for kind, key := range all.keys {
 		c.BeginMove(all.e.Server.RedisKey(key))
 		all.e.Pass(50 * time.Millisecond) // contention during the move
 		c.FinishMove(all.e.Server.RedisKey(key))
 		c.Move(all.e.Server.RedisKey(all.kept[kind].Key()))
-		all.goOn("after the move of " + kind)
+		all.awaitGrants("after the move of " + kind)
 	}
-	all.areKept()
+	all.checkKept()
 	c.Depose(all.e.Server.RedisKey(all.keys["plain"]))
-	all.goOn("after a planned fail-over")
-	all.areKept()
-	all.disperse()
+	all.awaitGrants("after a planned fail-over")
+	all.checkKept()
+	all.finish()
 }
 
 // Calls are linearizable while their slot moves between nodes, even if connections break.
-func TestAHistoryOverSlotsThatMoveIsLinearizable(t *testing.T) {
+func TestAHistoryDuringSlotMovesIsLinearizable(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
 	var c *redistest.Cluster
@@ -138,19 +138,19 @@ func TestAHistoryOverSlotsThatMoveIsLinearizable(t *testing.T) {
 }
 
 // State that replicas acknowledged survives the loss of their master, however it fails.
-func TestNobodyGetsInBesideAHolderWhenAMasterIsReplaced(t *testing.T) {
+func TestAcknowledgedHoldsSurviveTheLossOfTheirMaster(t *testing.T) {
 	every := func(absence) bool { return true }
 	onReplaced(t, every, func(t *testing.T, start func(t *testing.T) replaceable, how absence) {
-		all, servers := gather(t, start, 30*time.Second, lockmw.WithReplicas(1, 100*time.Millisecond))
-		all.goOn("to begin with")
+		all, servers := startCrowds(t, start, 30*time.Second, lockmw.WithReplicas(1, 100*time.Millisecond))
+		all.awaitGrants("at the start")
 		key := all.e.Server.RedisKey(all.keys["fair"])
 		master := servers.master(key)
-		how.goes(t, servers, master)
+		how.takeDown(t, servers, master)
 		servers.awaitPromoted(key, master)
-		how.returns(t, servers, master) // as a replica, which WithReplicas needs
-		all.goOn("after the fail-over")
-		all.areKept()
+		how.bringBack(t, servers, master) // as a replica, which WithReplicas needs
+		all.awaitGrants("after the fail-over")
+		all.checkKept()
 		servers.AwaitSettled()
-		all.disperse()
+		all.finish()
 	})
 }

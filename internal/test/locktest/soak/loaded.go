@@ -46,7 +46,7 @@ func (h *loaded) work(ctx context.Context, p *plan) {
 	if p.nested {
 		h.nest(ctx)
 	}
-	env.Passes(ctx, p.work)
+	env.Sleep(ctx, p.work)
 	h.look(ctx)
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 )
 
-// Heard waits until the holder's process has handled all messages published to it so far. Only a process that passes locks on
-// internally needs this: it must know of a call that another process queued ahead of its own. Heard publishes one more
-// message, a question of deadlock detection, and waits for the answer.
-func (e *Env) Heard(key string) {
+// AwaitMessages waits until the holder's process has handled all messages published to it so far. Only a process that passes
+// locks on internally needs this: it must know of a call that another process queued ahead of its own. AwaitMessages publishes
+// one more message, a question of deadlock detection, and waits for the answer.
+func (e *Env) AwaitMessages(key string) {
 	e.T.Helper()
 	if e.Config.Bubble || e.Config.OverNodes != nil || e.Server == nil {
 		return // messages take no time in a bubble
