@@ -13,13 +13,13 @@ import (
 )
 
 var fullMemory = []env.Scenario{
-	env.Case("new locks are refused with a clear error", fullRefuses, env.InRealTime|env.Alone|env.Sample),
-	env.Case("holds can be released", fullReleases, env.InRealTime|env.Alone|env.Sample),
-	env.Case("locks are handed over", fullHandsOver, env.InRealTime|env.Alone|env.Sample),
-	env.Case("holds are renewed and waiters wait", fullRenews, env.InRealTime|env.Alone),
-	env.Case("the lock of an expired hold is granted", fullExpires, env.InRealTime|env.Alone),
-	env.Case("waits can be cancelled", fullCancels, env.InRealTime|env.Alone|env.Sample),
-	env.Case("Close releases holds", fullCloses, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, new locks are refused with a clear error", fullRefuses, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, holds can be released", fullReleases, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, locks are handed over", fullHandsOver, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, holds are renewed and waiters stay queued", fullRenews, env.InRealTime|env.Alone),
+	env.Case("with full memory, the lock of an expired hold is granted", fullExpires, env.InRealTime|env.Alone),
+	env.Case("with full memory, waits can be cancelled", fullCancels, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, Close releases holds", fullCloses, env.InRealTime|env.Alone|env.Sample),
 	env.Case("an eviction policy that affects locks is logged once", warnsOfEviction, env.InRealTime|env.Alone|env.Sample),
 }
 

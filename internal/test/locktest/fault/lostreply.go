@@ -13,14 +13,14 @@ import (
 )
 
 var lostReplies = []env.Scenario{
-	env.Case("an acquire counts once", lostAcquire, env.OnServer|env.Shares|env.Sample),
+	env.Case("an acquire with a lost reply counts once", lostAcquire, env.OnServer|env.Shares|env.Sample),
 	env.Case("a nested acquire sends nothing", lostNested, env.OnServer|env.Shares|env.Sample),
-	env.Case("a release does not return ErrNotHeld", lostRelease, env.OnServer|env.Shares|env.Sample),
-	env.Case("a renewal keeps the hold", lostRenewal, env.OnServer|env.Shares),
-	env.Case("an acquire that queues makes one ticket", lostQueueing, env.OnServer|env.OneNode|env.Shares),
-	env.Case("a cancel leaves no ticket", lostCancel, env.OnServer|env.Alone),
-	env.Case("an acquire without retries is undone", lostForGood, env.OnServer|env.OneNode|env.Shares),
-	env.Case("a call with time to wait asks again", lostAndAskedFor, env.OnServer|env.Shares),
+	env.Case("a release with a lost reply does not return ErrNotHeld", lostRelease, env.OnServer|env.Shares|env.Sample),
+	env.Case("a renewal with a lost reply keeps the hold", lostRenewal, env.OnServer|env.Shares),
+	env.Case("a queued acquire with a lost reply makes one ticket", lostQueueing, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a cancel with a lost reply leaves no ticket", lostCancel, env.OnServer|env.Alone),
+	env.Case("a lost acquire without retries is undone", lostForGood, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a call with time to wait retries a lost acquire", lostAndAskedFor, env.OnServer|env.Shares),
 }
 
 func lostAcquire(e *env.Env) {

@@ -15,7 +15,7 @@ var cancelling = []env.Scenario{
 	env.Case("a call with a cancelled context sends nothing", cancelledBefore, env.Shares|env.Sample),
 	env.Case("cancelling at the moment of the grant lets the next call run", cancelledAtGrant, env.Shares|env.Costly|env.Sample),
 	env.Case("cancelling during the first acquire leaves nothing", cancelledAtAcquire, env.Shares),
-	env.Case("a context's deadline differs from an expired wait", cancelledByDeadline, env.Shares),
+	env.Case("a context's deadline and an expired wait return different errors", cancelledByDeadline, env.Shares),
 	env.Case("a cause does not change the error", cancelledWithCause, env.Shares|env.Sample),
 }
 

@@ -16,7 +16,7 @@ var nestedOptions = []env.Scenario{
 	env.Case("a minimum hold keeps the key taken", nestedMinHold, env.Excludes|env.Shares|env.Sample),
 	env.Case("a contradictory lease or minimum hold is refused", nestedContradictions, env.Shares|env.Sample),
 	env.Case("the options of the outer hold are accepted", nestedAgreement, env.Shares),
-	env.Case("defaults never contradict", nestedDefaults, env.Shares),
+	env.Case("defaults never contradict the outer hold", nestedDefaults, env.Shares),
 }
 
 func nestedMaxHold(e *env.Env) {

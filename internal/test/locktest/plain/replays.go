@@ -15,16 +15,16 @@ import (
 // Late and repeated commands. go-redis resends a command whose answer is lost. The first copy may stay in an abandoned
 // connection and arrive long after its call has ended.
 var replays = []env.Scenario{
-	env.Case("an acquire after its release takes nothing", lateAcquireAfterRelease, env.OnServer|env.Shares|env.Sample),
-	env.Case("an acquire after the same owner's return takes nothing", lateAcquireAfterReturn, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("a busy TryLock takes nothing", lateBusyTry, env.OnServer|env.Shares),
-	env.Case("an acquire overtaken by its cancel takes nothing", lateAcquireAfterCancel, env.OnServer|env.OneNode|env.Shares),
-	env.Case("an acquire overtaken by its cancel does not queue", lateQueueingAfterCancel, env.OnServer|env.Shares),
-	env.Case("a release after the same owner's return frees nothing", lateRelease, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("a renewal after its release extends nothing", lateRenewal, env.OnServer|env.Shares),
-	env.Case("all commands of a hold change nothing after its release", replayAfterRelease, env.OnServer|env.OneNode|env.Shares),
-	env.Case("all commands of a hold change nothing after the same owner's return", replayAfterReturn, env.OnServer|env.OneNode|env.Shares),
-	env.Case("all commands of a ticket change nothing after its cancel", replayAfterCancel, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a late acquire after its release takes nothing", lateAcquireAfterRelease, env.OnServer|env.Shares|env.Sample),
+	env.Case("a late acquire after the same owner's return takes nothing", lateAcquireAfterReturn, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("a late copy of a busy TryLock takes nothing", lateBusyTry, env.OnServer|env.Shares),
+	env.Case("a late acquire overtaken by its cancel takes nothing", lateAcquireAfterCancel, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a late acquire overtaken by its cancel does not queue", lateQueueingAfterCancel, env.OnServer|env.Shares),
+	env.Case("a late release after the same owner's return frees nothing", lateRelease, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("a late renewal after its release extends nothing", lateRenewal, env.OnServer|env.Shares),
+	env.Case("repeating all commands of a hold changes nothing after its release", replayAfterRelease, env.OnServer|env.OneNode|env.Shares),
+	env.Case("repeating all commands of a hold changes nothing after the same owner's return", replayAfterReturn, env.OnServer|env.OneNode|env.Shares),
+	env.Case("repeating all commands of a ticket changes nothing after its cancel", replayAfterCancel, env.OnServer|env.OneNode|env.Shares),
 	env.Case("outdated messages grant nothing", replayOfMessages, env.OnServer|env.OneServer|env.Shares),
 }
 
