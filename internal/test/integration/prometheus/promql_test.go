@@ -20,7 +20,7 @@ var promToken = regexp.MustCompile(`^\s*(?:` + strings.Join([]string{
 // where a label belongs.
 var (
 	promFunctions = []string{
-		"avg", "count", "histogram_quantile", "increase", "max", "max_over_time", "min", "rate", "sort_desc", "sum", "topk",
+		"avg", "count", "histogram_quantile", "increase", "last_over_time", "max", "max_over_time", "min", "rate", "sort_desc", "sum", "topk",
 	}
 	promGroupings = []string{"by", "without"}
 	promOperators = []string{"and", "or", "unless", "offset"}
