@@ -53,8 +53,8 @@ func twoHolders(_ *system, s *state) string {
 	return ""
 }
 
-// oldToken is a breach of F: a hold for writing starts with a token that is not above all before it, or a
-// hold for reading with a token below that of the last write; or such a hold goes on after a later one has
+// oldToken is a breach of F: a write hold starts with a token that is not above all earlier ones, or a
+// read hold with a token below that of the last write; or such a hold continues after a later one has
 // started.
 func oldToken(_ *system, s *state) string {
 	if s.wrongs&disorder != 0 {
@@ -83,7 +83,7 @@ func starved(y *system, s *state) string {
 }
 
 // ghost is a hold or ticket on the server whose process lives and does not know of it. Only time would end
-// it, if no cancel is on its way. Cancels are sure to come, because they are repeated until they are
+// it, unless a cancel is in flight. Cancels are sure to arrive, because they are repeated until they are
 // confirmed; late copies and pushes are not.
 func ghost(_ *system, s *state) string {
 	for _, id := range append(s.readers[:], s.holder) {
