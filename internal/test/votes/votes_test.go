@@ -18,7 +18,7 @@ var systems = map[string]system{
 	"a counter is too far ahead":             {end: 2, bids: 1, ahead: 13, forgets: 1, clocks: true},
 
 	"a batch of votes":                               {end: 2, bids: 1, together: true},
-	"votes of two bids in a batch":                  {end: 0, bids: 2, late: true, together: true},
+	"votes of two bids in a batch":                   {end: 0, bids: 2, late: true, together: true},
 	"a batch of votes at a node that loses its data": {end: 0, bids: 1, forgets: 1, together: true},
 }
 
