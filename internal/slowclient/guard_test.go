@@ -169,7 +169,7 @@ func TestNoDeadlineIsChangedWithoutNeed(t *testing.T) {
 		"all is done before":            quick,
 		"the handler has returned":      func(g *slowclient.Guard) { quick(g); g.Close() },
 		"the connection was taken over": func(g *slowclient.Guard) { g.Close(); g.BeginWrite() },
-		"only the body is over":         func(g *slowclient.Guard) { quick(g); time.Sleep(time.Hour) },
+		"only the body has ended":       func(g *slowclient.Guard) { quick(g); time.Sleep(time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -46,7 +46,7 @@ func (s *service) steps(ctx context.Context) error {
 		run  func(context.Context) error
 	}{
 		{"lock, extend, renew and unlock", s.alone},
-		{"many keys at once", s.manyKeys},
+		{"many keys together", s.manyKeys},
 		{"try, wait and hand over", s.handOver},
 		{"get into a deadlock", s.deadlock},
 		{"keep a place", s.keepPlace},

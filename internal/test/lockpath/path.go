@@ -106,7 +106,7 @@ func show(entries []note.Entry) error {
 	}
 	fmt.Println("main path:", main)
 	fmt.Println("with all helpers that they call:", ofOurs)
-	fmt.Println("with what runs in the background:", all)
+	fmt.Println("with functions in the background:", all)
 	return nil
 }
 

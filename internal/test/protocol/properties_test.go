@@ -118,7 +118,7 @@ func (s *state) isGhost(id ident) bool {
 }
 
 // isOver reports whether all calls have ended and the lock is free. Tickets of dead processes may be left:
-// the queue expires when no process comes any more.
+// the queue expires when no process uses it.
 func (s *state) isOver() bool {
 	for i := range s.process {
 		if p := &s.process[i]; p.phase != dead && (p.phase != idle || p.left > 0) {

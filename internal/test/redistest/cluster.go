@@ -205,7 +205,7 @@ func (c *Cluster) KeyAt(node int) string {
 // AwaitSettled waits until the running nodes agree on the slots, and the replicas have all data.
 func (c *Cluster) AwaitSettled() {
 	c.t.Helper()
-	await(c.t, "the Cluster settles", func() string {
+	await(c.t, "the nodes agree", func() string {
 		var first string
 		for _, i := range c.living() {
 			if info := infoFields(c.ask(i, "CLUSTER", "INFO")); info["cluster_state"] != "ok" {
@@ -220,7 +220,7 @@ func (c *Cluster) AwaitSettled() {
 				first = shared
 			}
 			if first != shared {
-				return fmt.Sprintf("node %d says %s, another one %s", i, shared, first)
+				return fmt.Sprintf("node %d has %s, another one %s", i, shared, first)
 			}
 		}
 		return ""

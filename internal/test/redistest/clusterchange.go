@@ -120,7 +120,7 @@ func (c *Cluster) AwaitPromoted(key string, old int) (promoted int) {
 		for _, i := range c.living() {
 			for _, m := range c.view(i) {
 				if m.has(slot) && m.id != c.ids[promoted] {
-					return fmt.Sprintf("node %d takes another one for the owner", i)
+					return fmt.Sprintf("node %d names a different owner", i)
 				}
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Deployment is a Server, a Cluster, or a Sentinel with what it watches.
+// A Deployment is a Server, a Cluster, or a Sentinel with its servers.
 type Deployment interface {
 	// Universal returns a client, closed when the test ends. Each edit may change its options; a client of several servers
 	// ignores those that it does not have.

@@ -168,7 +168,7 @@ func (s *Sentinel) AwaitPromoted(old int) (promoted int) {
 		case promoted == old:
 			return "the master is the old one"
 		case infoFields(s.ask(promoted, "INFO", "replication"))["role"] != "master":
-			return "the new master does not know that it is"
+			return "the new master does not know its role"
 		}
 		return ""
 	})
@@ -178,7 +178,7 @@ func (s *Sentinel) AwaitPromoted(old int) (promoted int) {
 // AwaitSettled waits until the running nodes follow one master, and all Sentinels know all nodes and each other.
 func (s *Sentinel) AwaitSettled() {
 	s.t.Helper()
-	await(s.t, "the Sentinels settle", func() string {
+	await(s.t, "the Sentinels agree", func() string {
 		master, missing := s.elected()
 		if master < 0 {
 			return missing

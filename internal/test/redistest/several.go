@@ -84,7 +84,7 @@ func (s *several) AwaitReplicated(master int) {
 		return n
 	}
 	now := offset(master, "master_repl_offset")
-	await(s.t, "the replicas have it", func() string {
+	await(s.t, "the replicas have all data", func() string {
 		for _, i := range s.living() {
 			if s.follows(i) == s.Nodes[master].Addr() && offset(i, "slave_repl_offset") < now {
 				return fmt.Sprintf("node %d has not", i)
