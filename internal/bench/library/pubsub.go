@@ -12,8 +12,8 @@ import (
 
 var pubsubLibrary = Library{Name: "pubsub", Open: openPubsub, Sends: []string{"publish"}, Baseline: true}
 
-// pubsub is no lock: it hands a turn from one of two processes to the other by a bare PUBLISH, which
-// is the least that a hand-over by Redis' publish/subscribe can take. Process 0 has the first turn.
+// pubsub is not a lock: it passes a turn between two processes by a bare PUBLISH, the minimum cost of a hand-over by Redis'
+// publish/subscribe. Process 0 has the first turn.
 type pubsub struct {
 	rdb    *redis.Client
 	index  int
@@ -58,8 +58,7 @@ type turn struct {
 	to string
 }
 
-// Unlock implements Hold. It tries again for a while: before its first turn the other process may not have
-// subscribed yet.
+// Unlock implements Hold. It retries for a while: before its first turn the other process may not have subscribed yet.
 func (t *turn) Unlock() error {
 	ctx := context.Background()
 	const tries = 1000
@@ -72,5 +71,5 @@ func (t *turn) Unlock() error {
 			return err
 		}
 	}
-	return errors.New("nobody listens")
+	return errors.New("no process listens")
 }

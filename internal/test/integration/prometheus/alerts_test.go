@@ -9,7 +9,7 @@ import (
 
 var alertQuery = regexp.MustCompile(`(?m)^ +expr: (.+)$`)
 
-// alertFaults lists what is wrong with the alert rules on a page.
+// alertFaults lists the faults of the alert rules on a page.
 func alertFaults(page string, metrics exported) (found []string) {
 	queries := alertQuery.FindAllStringSubmatch(page, -1)
 	if len(queries) == 0 || len(queries) != strings.Count(page, "- alert:") {
@@ -24,7 +24,7 @@ func alertFaults(page string, metrics exported) (found []string) {
 	return found
 }
 
-func TestAlertsLookAtWhatIsExported(t *testing.T) {
+func TestAlertsUseExportedMetrics(t *testing.T) {
 	file, err := os.ReadFile("../../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestAlertsLookAtWhatIsExported(t *testing.T) {
 	} {
 		copied := strings.ReplaceAll(page, old, broken)
 		if copied == page || len(alertFaults(copied, metrics)) == 0 {
-			t.Errorf("nothing is wrong with %s instead of %s", broken, old)
+			t.Errorf("no fault is found with %s instead of %s", broken, old)
 		}
 	}
 }
