@@ -99,6 +99,6 @@ const shortPause = 8 * time.Millisecond
 func All() []Library {
 	return []Library{
 		lockmwLibrary, lockmwFairLibrary, lockmwRWLibrary, rawLibrary, rawAPLibrary, redsyncLibrary, redislockLibrary, rueidislockLibrary,
-		pubsubLibrary, redlockLibrary, redlockNoTokenLibrary, semaphoreLibrary, slotsLibrary, zsetLibrary,
+		pubsubLibrary, grantLibrary, redlockLibrary, redlockNoTokenLibrary, semaphoreLibrary, slotsLibrary, zsetLibrary,
 	}
 }
