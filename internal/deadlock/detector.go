@@ -160,7 +160,7 @@ func (d *Detector) end(g *Graph, deadlocked map[string]bool) {
 // found ends the wait.
 func (n *Nested) found(cycle []*Wait) {
 	select {
-	case n.Found <- &core.DeadlockError{Circle: steps(cycle)}:
+	case n.Found <- &core.DeadlockError{Cycle: steps(cycle)}:
 	default: // it is about to end
 	}
 }
