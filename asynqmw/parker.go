@@ -53,7 +53,7 @@ const (
 	// shortestStay and longestStay limit how long a task waits in its worker. The wait is too short for lockmw's warning that a
 	// call may wait for itself.
 	shortestStay = 100 * time.Millisecond
-	longestStay  = core.StallAfter * 4 / 5
+	longestStay  = core.SelfWaitAfter * 4 / 5
 	// usualHold is the estimate of a hold before the mean is known.
 	usualHold = 100 * time.Millisecond
 	// maxTries is how often a wake is repeated for tasks on their way back into the queue: after a millisecond, then twice as long

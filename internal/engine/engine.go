@@ -151,7 +151,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.probe = transport.NewProbe(e.sender, e.schedule, cfg.Prefix, cfg.Logger)
 	e.identity.init(e, topology)
 	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
-	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
+	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.SelfWaitAfter+core.SelfWaitAfter/4, core.SelfWaitAfter/4)
 	e.beKnown()
 	return e, nil
 }
@@ -233,7 +233,7 @@ func (c *cohort) await(w *localq.Waiter) (core.Hold, error) {
 		return h, err // most waits have already ended
 	}
 	var selfWait <-chan struct{}
-	if w.Req.Wait > core.StallAfter {
+	if w.Req.Wait > core.SelfWaitAfter {
 		selfWait = c.e.selfWaits.Next(w.Began).Done()
 	}
 	var found <-chan *core.DeadlockError

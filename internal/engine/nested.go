@@ -46,7 +46,7 @@ func (c *cohort) beginNested(w *localq.Waiter) *nested {
 	}
 	first := w.Req.Detect
 	if first == 0 {
-		first = core.StallAfter // from then on, other processes may ask
+		first = core.SelfWaitAfter // from then on, other processes may ask
 	}
 	n.wake(first)
 	return n

@@ -196,7 +196,7 @@ type waiterCount struct {
 
 const (
 	unknown  = -1
-	longWait = core.StallAfter
+	longWait = core.SelfWaitAfter
 )
 
 // countWaiters describes the callers that wait behind the lease now.

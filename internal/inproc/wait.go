@@ -13,8 +13,8 @@ import (
 // await returns the hold of w, or the error that ended its wait.
 func (w *waiter) await() (core.Hold, error) {
 	var selfWait <-chan struct{}
-	if w.Req.Wait > core.StallAfter {
-		ctx, cancel := context.WithTimeout(context.Background(), core.StallAfter)
+	if w.Req.Wait > core.SelfWaitAfter {
+		ctx, cancel := context.WithTimeout(context.Background(), core.SelfWaitAfter)
 		defer cancel()
 		selfWait = ctx.Done()
 		defer w.checkForgotten().stop()

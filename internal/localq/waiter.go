@@ -210,7 +210,7 @@ func (w *Waiter) Await(l Line, selfWait <-chan struct{}, deadlock <-chan *core.D
 // notifySelfWait notifies the caller of a hold of this process that has been in its way since it began to wait: the hold may be
 // its own. It leaves out calls for a semaphore with several permits, which no single hold blocks.
 func (w *Waiter) notifySelfWait(l Line) {
-	if w.Req.Permits > 1 || clock.Since(w.Began) < core.StallAfter { // selfWait is closed early when the implementation is closed
+	if w.Req.Permits > 1 || clock.Since(w.Began) < core.SelfWaitAfter { // selfWait is closed early when the implementation is closed
 		return
 	}
 	found := l.InTheWay(w)
@@ -218,7 +218,7 @@ func (w *Waiter) notifySelfWait(l Line) {
 	waits := !w.IsOver()
 	l.Unlock()
 	if waits && found != nil && !found.Since.After(w.Began.Time()) {
-		w.Req.Events.Stalled(*found)
+		w.Req.Events.SelfWait(*found)
 	}
 }
 

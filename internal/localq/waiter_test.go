@@ -37,9 +37,9 @@ type caller struct {
 	stalled          []int64
 }
 
-func (c *caller) Contended(w core.Wait)    { c.contended = append(c.contended, w.Position) }
-func (c *caller) Waiting(w core.Wait)      { c.moved = append(c.moved, w.Position) }
-func (c *caller) Stalled(h core.LocalHold) { c.stalled = append(c.stalled, h.Token) }
+func (c *caller) Contended(w core.Wait)     { c.contended = append(c.contended, w.Position) }
+func (c *caller) Waiting(w core.Wait)       { c.moved = append(c.moved, w.Position) }
+func (c *caller) SelfWait(h core.LocalHold) { c.stalled = append(c.stalled, h.Token) }
 
 type someHold struct{ core.Hold }
 
@@ -177,7 +177,7 @@ func TestACallIsNotifiedOfAHoldOfItsOwnProcess(t *testing.T) {
 			s := &stand{inTheWay: &core.LocalHold{Token: 7, Since: time.Now().Add(since)}}
 			stalled := make(chan struct{})
 			time.AfterFunc(after, func() { close(stalled) })
-			time.AfterFunc(2*core.StallAfter, func() { s.finish(w, &someHold{}, nil) })
+			time.AfterFunc(2*core.SelfWaitAfter, func() { s.finish(w, &someHold{}, nil) })
 			_, _ = w.Await(s, stalled, nil)
 			return c.stalled
 		}
@@ -185,10 +185,10 @@ func TestACallIsNotifiedOfAHoldOfItsOwnProcess(t *testing.T) {
 			got  []int64
 			want int
 		}{
-			"that was there before":    {stall(ordinary, -time.Second, core.StallAfter), 1},
-			"that came later":          {stall(ordinary, time.Millisecond, core.StallAfter), 0},
-			"before it has stalled":    {stall(ordinary, -time.Second, core.StallAfter/2), 0},
-			"which has one of permits": {stall(func(r *core.Request) { r.Permits = 2 }, -time.Second, core.StallAfter), 0},
+			"that was there before":    {stall(ordinary, -time.Second, core.SelfWaitAfter), 1},
+			"that came later":          {stall(ordinary, time.Millisecond, core.SelfWaitAfter), 0},
+			"before it has stalled":    {stall(ordinary, -time.Second, core.SelfWaitAfter/2), 0},
+			"which has one of permits": {stall(func(r *core.Request) { r.Permits = 2 }, -time.Second, core.SelfWaitAfter), 0},
 		} {
 			if len(test.got) != test.want {
 				t.Errorf("a hold %s: %v", name, test.got)

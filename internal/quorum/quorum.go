@@ -67,8 +67,8 @@ type Locks struct {
 	closed  bool
 	holds   *localq.Holds
 
-	stalls   *transport.Timeouts // when waits are checked for self-waits
-	releases *transport.Timeouts // how long releases wait for their confirmation
+	selfWaits *transport.Timeouts // when waits are checked for self-waits
+	releases  *transport.Timeouts // how long releases wait for their confirmation
 
 	closedByNodes atomic.Bool // all engines are closed
 	stopWatching  []func() bool
@@ -79,7 +79,7 @@ func New(engines []*engine.Engine, cfg Config) *Locks {
 	l := &Locks{cfg: cfg, entries: make(map[string]*entry), leases: make(map[*lease]struct{}), holds: localq.NewHolds()}
 	l.ctx, l.cancel = context.WithCancel(background)
 	l.work, l.idleTimes = make(chan func()), transport.NewTimeouts(l.ctx, idleTime, idleTime/4)
-	l.stalls = transport.NewTimeouts(background, core.StallAfter+core.StallAfter/4, core.StallAfter/4)
+	l.selfWaits = transport.NewTimeouts(background, core.SelfWaitAfter+core.SelfWaitAfter/4, core.SelfWaitAfter/4)
 	l.releases = transport.NewTimeouts(background, cfg.Unlock, cfg.Unlock/8)
 	for i, e := range engines {
 		l.nodes = append(l.nodes, newNode(l, i, e))
@@ -118,8 +118,8 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 		r.Events.Contended(core.Wait{Holders: holders})
 	}
 	var stalled <-chan struct{}
-	if r.Wait > core.StallAfter {
-		stalled = l.stalls.Next(w.Began).Done()
+	if r.Wait > core.SelfWaitAfter {
+		stalled = l.selfWaits.Next(w.Began).Done()
 	}
 	return w.Await(e, stalled, nil)
 }

@@ -243,8 +243,8 @@ func (v *vote) onWait(w core.Wait) {
 	}
 }
 
-// Stalled implements core.Events. It does nothing: waiters detect self-waits on their own.
-func (v *vote) Stalled(core.LocalHold) {}
+// SelfWait implements core.Events. It does nothing: waiters detect self-waits on their own.
+func (v *vote) SelfWait(core.LocalHold) {}
 
 // ShuttingDown implements core.Events. It does nothing: a vote is not a leader.
 func (v *vote) ShuttingDown() {}
