@@ -117,7 +117,7 @@ func (n *endings) isDone() bool {
 }
 
 func (n *endings) left() Left {
-	left := Left{Holds: int(n.unreleased.Load()), Err: core.ErrSilent}
+	left := Left{Holds: int(n.unreleased.Load()), Err: core.ErrNoAnswer}
 	if err := n.lastErr.Load(); err != nil {
 		left.Err = transport.Failure(*err)
 	}

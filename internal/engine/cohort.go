@@ -349,7 +349,7 @@ func (c *cohort) InVain() *core.AcquireError {
 	case c.releasing != nil && c.releasing.lastErr != nil:
 		err.Err = transport.Failure(c.releasing.lastErr)
 	case !held && clock.Since(c.sentAt) > localq.SlowAnswer:
-		err.Err = core.ErrSilent
+		err.Err = core.ErrNoAnswer
 	}
 	return err
 }

@@ -246,7 +246,7 @@ func (e *Engine) retryUntil(ctx context.Context, ended func() error, prepare pre
 		if err == nil || !again {
 			return err
 		}
-		if last == nil || !errors.Is(err, core.ErrSilent) {
+		if last == nil || !errors.Is(err, core.ErrNoAnswer) {
 			last = err
 		}
 		if err := e.pause(ctx, failures.note(clock.Now()), last); err != nil {
@@ -294,7 +294,7 @@ func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply
 	case r := <-answers:
 		return r, nil
 	case <-ctx.Done():
-		return nil, core.ErrSilent
+		return nil, core.ErrNoAnswer
 	}
 }
 

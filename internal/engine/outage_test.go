@@ -66,7 +66,7 @@ func refused(t *testing.T, test func(b *bubble, words string, begin, end func())
 func (b *bubble) wantUnavailable(what string, err error, words string) {
 	b.Helper()
 	if !errors.Is(err, core.ErrUnavailable) && !errors.Is(err, core.ErrWrongType) || !strings.Contains(err.Error(), words) ||
-		strings.Contains(err.Error(), core.ErrSilent.Error()) {
+		strings.Contains(err.Error(), core.ErrNoAnswer.Error()) {
 		b.Errorf("%s: %v, want %q", what, err, words)
 	}
 }

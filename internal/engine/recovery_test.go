@@ -100,7 +100,7 @@ func TestRecoveriesAreAtLeastASecondApart(t *testing.T) {
 		b.sent()
 		start := time.Now()
 		for range 20 {
-			b.e.recovery.note(core.ErrSilent)
+			b.e.recovery.note(core.ErrNoAnswer)
 			b.e.recovery.note(nil)
 			time.Sleep(recoveryPause / 10)
 		}

@@ -38,7 +38,7 @@ func inPassingOutages(t *testing.T, test func(b *bubble, words string, begin, en
 	t.Run("no answer", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
 			b.warm()
-			test(b, core.ErrSilent.Error(), b.wire.Silence, b.wire.Restore)
+			test(b, core.ErrNoAnswer.Error(), b.wire.Silence, b.wire.Restore)
 		})
 	})
 }

@@ -87,12 +87,12 @@ func (v *vote) onNoAnswer() {
 	defer v.e.l.mu.Unlock()
 	switch {
 	case v.state == asking:
-		v.n.note(core.ErrSilent)
+		v.n.note(core.ErrNoAnswer)
 		v.drop()
-		v.state, v.err = failed, core.ErrSilent
+		v.state, v.err = failed, core.ErrNoAnswer
 		v.proceed()
 	case v.late != nil && v.cancel != nil:
-		v.n.note(core.ErrSilent)
+		v.n.note(core.ErrNoAnswer)
 		v.cancel()
 	}
 }
