@@ -135,7 +135,7 @@ type standing struct {
 	lease string
 }
 
-func (s standing) Standing() core.Standing { return core.Standing{Lease: s.lease} }
+func (s standing) State() core.HoldState { return core.HoldState{Lease: s.lease} }
 
 // wait makes a call wait for a key with a hold.
 func (o *office) wait(key, lease string) *deadlock.Nested {

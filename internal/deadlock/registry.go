@@ -85,8 +85,8 @@ func (r *Registry) newID() string {
 // Begin registers a wait. It returns false, and registers nothing, if no other call can wait for a hold of the context.
 func (n *Nested) Begin(chain core.Chain) bool {
 	for _, h := range chain.Live() {
-		if s, ok := h.Hold.(core.StandingHold); ok {
-			if lease := s.Standing().Lease; !slices.Contains(n.leases, lease) {
+		if s, ok := h.Hold.(core.BlockingHold); ok {
+			if lease := s.State().Lease; !slices.Contains(n.leases, lease) {
 				n.leases = append(n.leases, lease)
 			}
 		}
@@ -173,11 +173,11 @@ func (n *Nested) describe() *Wait {
 	}
 	for _, h := range n.chain.Live() {
 		earlier(h.Until)
-		standing, ok := h.Hold.(core.StandingHold)
+		standing, ok := h.Hold.(core.BlockingHold)
 		if !ok {
 			continue
 		}
-		s := standing.Standing()
+		s := standing.State()
 		if s.Over {
 			continue
 		}

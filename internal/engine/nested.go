@@ -101,12 +101,12 @@ func (n *nested) State() (ticket string, waits bool) {
 	return ticket, true
 }
 
-// Standing implements core.StandingHold.
-func (h *hold) Standing() core.Standing {
+// State implements core.BlockingHold.
+func (h *hold) State() core.HoldState {
 	c := h.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	s := core.Standing{Lease: h.lease.id.String(), Granted: h.Token(), Since: h.Since.Time(), Over: h.Over || h.Forgotten}
+	s := core.HoldState{Lease: h.lease.id.String(), Granted: h.Token(), Since: h.Since.Time(), Over: h.Over || h.Forgotten}
 	if limit := clock.Instant(h.limit.Load()); limit != 0 {
 		s.Until = limit.Time()
 	}

@@ -60,11 +60,11 @@ func (w *waiter) id() string {
 	return w.ticket
 }
 
-// Standing implements core.StandingHold.
-func (h *hold) Standing() core.Standing {
+// State implements core.BlockingHold.
+func (h *hold) State() core.HoldState {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
-	return core.Standing{
+	return core.HoldState{
 		Lease: h.id(), Granted: h.granted, Since: h.Since.Time(), Until: h.deadline.Time(), Over: h.Over || h.Forgotten,
 	}
 }
