@@ -175,7 +175,7 @@ func (r *request) onAnswer(reply *transport.Reply) {
 // noteClock passes on the server's clock, which the answer that grants a vote contains.
 func (r *request) noteClock(sent clock.Instant, server int64) {
 	if v := r.leader.Req.Vote; v != nil && server != 0 {
-		v.Clocked(sent.Time(), server)
+		v.OnClock(sent.Time(), server)
 	}
 }
 

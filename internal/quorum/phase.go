@@ -204,7 +204,7 @@ func (b *bid) acquireInOrder() {
 		n := b.order(i)
 		if v := b.votes[n.index]; v != nil && v.state == refused {
 			q := b.e.newVote(n, b.terms, core.Forever)
-			q.bid, q.extra.Tokens, q.extra.Wants = b, b.e.tokensWanted(), true
+			q.bid, q.extra.Tokens, q.extra.NotifyHolder = b, b.e.tokensWanted(), true
 			b.votes[n.index] = q
 			q.send(lead.Ctx)
 			return

@@ -54,7 +54,7 @@ func (e *entry) newVote(n *node, r *core.Request, wait time.Duration) *vote {
 	v.req.Vote, v.req.Events = &v.extra, v
 	v.req.Mode, v.req.Wait, v.req.MaxHold, v.req.MaxWaiters = core.Exclusive, wait, 0, 0
 	v.req.FailOpen, v.req.Leads, v.req.Once, v.req.Place, v.req.KeepPlace = false, false, false, "", 0
-	v.extra.Process, v.extra.Clocked = e.l.process(), v.onClock
+	v.extra.Process, v.extra.OnClock = e.l.process(), v.onClock
 	return v
 }
 

@@ -108,7 +108,7 @@ func (a *Acquire) addVote(k *acquireCall) {
 	token, wants := any(""), ""
 	if v := a.Vote; v != nil {
 		token = v.Token
-		if v.Wants {
+		if v.NotifyHolder {
 			wants = "1"
 		}
 	}

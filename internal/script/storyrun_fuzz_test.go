@@ -176,7 +176,7 @@ func (s *stage) votes(a *scripttest.Acquire, words []string) {
 	if len(words) > 2 {
 		a.Trace = words[2]
 	}
-	a.Tokens, a.Vote.Wants = a.Vote.Tokens, len(words) > 3
+	a.Tokens, a.Vote.NotifyHolder = a.Vote.Tokens, len(words) > 3
 }
 
 // requests makes r a run of acquire.lua.

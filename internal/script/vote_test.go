@@ -62,7 +62,7 @@ func TestARefusedTryTellsTheHolderThatSomebodyWaits(t *testing.T) {
 		if got := vote(d, "b", core.Vote{Tokens: 1}, 0); got.Outcome != script.Queued || wanted() {
 			d.Errorf("a try whose process does not wait: %+v, wanted %t", got, wanted())
 		}
-		if got := vote(d, "b", core.Vote{Tokens: 1, Wants: true}, 0); got.Outcome != script.Queued || !wanted() {
+		if got := vote(d, "b", core.Vote{Tokens: 1, NotifyHolder: true}, 0); got.Outcome != script.Queued || !wanted() {
 			d.Errorf("a try whose process waits: %+v, wanted %t", got, wanted())
 		}
 		if n := d.Redis.Exists(d.Context(), d.Keys.Queue()).Val(); n != 0 {
