@@ -45,7 +45,7 @@ type Wait struct {
 	Mode    core.Mode `json:"m,omitempty"`
 	Ticket  string    `json:"t,omitempty"` // its own, in the queue of View; "": it has none, or its ticket is to be ignored
 	View    *View     `json:"v"`           // the state of the key
-	Ends    bool      `json:"e,omitempty"` // it ends by itself, within Soon
+	Ends    bool      `json:"e,omitempty"` // it ends by itself, within ShortWait
 	Detects bool      `json:"d,omitempty"` // it may be the victim
 	Since   int64     `json:"s"`           // when its outermost hold was granted (µs): the youngest wait is the victim
 	Owner   string    `json:"o"`

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// Soon is the time within which a wait must end by itself to count as continuing.
-	Soon = 2 * time.Second
+	// ShortWait is the time within which a wait must end by itself to count as continuing.
+	ShortWait = 2 * time.Second
 	// CheckInterval is the interval between checks of a wait.
 	CheckInterval = 10 * time.Second
 )
@@ -185,7 +185,7 @@ func (n *Nested) describe() *Wait {
 		w.Since = s.Granted
 		w.Held = append(w.Held, Held{Lease: s.Lease, Key: h.Key, Label: h.Label, For: now.Sub(s.Since).Milliseconds()})
 	}
-	w.Ends = !until.IsZero() && until.Sub(now) <= Soon
+	w.Ends = !until.IsZero() && until.Sub(now) <= ShortWait
 	if len(w.Held) == 0 {
 		return nil
 	}

@@ -168,7 +168,7 @@ func (s site) Lasts(_, ticket string) bool {
 		return false
 	}
 	for w := range r.c.waiters.All() {
-		if w.LastsFor(deadlock.Soon) {
+		if w.LastsFor(deadlock.ShortWait) {
 			return true
 		}
 	}

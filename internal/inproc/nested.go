@@ -121,5 +121,5 @@ func (l *Locks) Lasts(key, ticket string) bool {
 		return false
 	}
 	i := slices.IndexFunc(e.writers, func(w *waiter) bool { return w.ticket == ticket })
-	return i >= 0 && e.writers[i].LastsFor(deadlock.Soon)
+	return i >= 0 && e.writers[i].LastsFor(deadlock.ShortWait)
 }
