@@ -52,7 +52,7 @@ func inOffice(t *testing.T, test func(o *office)) {
 		o.ctx, o.stop = context.WithCancel(context.Background())
 		o.Detector = deadlock.NewDetector(o.waits, o)
 		o.views = func(context.Context, []string) map[string]*deadlock.View { return nil }
-		o.Prepare()
+		o.PrefetchSecret()
 		synctest.Wait()
 		test(o)
 		o.stop()
@@ -74,7 +74,7 @@ func (o *office) Secret(context.Context) string {
 
 func (o *office) Send(_ context.Context, _, text string) {
 	var m mail
-	_, body, _ := strings.Cut(strings.TrimPrefix(text, deadlock.Word), " ")
+	_, body, _ := strings.Cut(strings.TrimPrefix(text, deadlock.MessagePrefix), " ")
 	if err := json.Unmarshal([]byte(body), &m); err != nil {
 		o.Error(err)
 	}

@@ -58,8 +58,8 @@ func NewDetector(waits *Registry, t Transport) *Detector {
 	return &Detector{waits: waits, t: t, seals: seals{t: t}, asked: make(map[uint64]chan *Graph)}
 }
 
-// Prepare reads in good time the secret by which others seal their questions.
-func (d *Detector) Prepare() {
+// PrefetchSecret reads in good time the secret by which others seal their questions.
+func (d *Detector) PrefetchSecret() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.stopped && d.seals.mayRead(secretAge) {
@@ -331,8 +331,8 @@ func (d *Detector) answer(m *message) {
 	d.mu.Unlock()
 }
 
-// CheckWithin checks for deadlocks among locks that are within this process only.
-func (n *Nested) CheckWithin() {
+// CheckLocally checks for deadlocks among locks that are within this process only.
+func (n *Nested) CheckLocally() {
 	collect := func() *Graph {
 		c := newCollection(n.Waits, n.Site)
 		c.local = true

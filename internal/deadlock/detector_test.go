@@ -63,7 +63,7 @@ func TestADeadlockMustBeInBothCollections(t *testing.T) {
 				for _, n := range []*deadlock.Nested{p.one, p.two} {
 					n.Site = within{o}
 				}
-				p.one.CheckWithin()
+				p.one.CheckLocally()
 				if p.found() != test.found {
 					t.Errorf("%d waits within the process are ended, want %d", p.found(), test.found)
 				}

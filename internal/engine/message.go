@@ -21,7 +21,7 @@ type reader struct{ e *Engine }
 // Message implements inbox.Reader.
 func (r reader) Message(channel, payload string) {
 	e := r.e
-	if strings.HasPrefix(payload, deadlock.Word) {
+	if strings.HasPrefix(payload, deadlock.MessagePrefix) {
 		e.detector.Receive(channel, payload)
 		return
 	}

@@ -74,7 +74,7 @@ func (n *nested) wake(after time.Duration) {
 // holds. They answer to the inbox in the slot of the wait's own key.
 func (n *nested) Due() {
 	n.c.e.inboxes.Use(n.c.slot.inbox)
-	n.c.e.detector.Prepare()
+	n.c.e.detector.PrefetchSecret()
 	n.EachHold(func(h core.Hold) {
 		if h, ok := h.(*hold); ok {
 			h.lease.c.e.inboxes.Use(h.lease.c.slot.inbox)

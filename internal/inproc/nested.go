@@ -34,7 +34,7 @@ func (w *waiter) beginNested() *nested {
 		return nil
 	}
 	if w.Req.Detect > 0 {
-		n.checks = startPauses(w.Req.Detect, n.CheckWithin)
+		n.checks = startPauses(w.Req.Detect, n.CheckLocally)
 	}
 	return n
 }
