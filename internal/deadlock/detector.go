@@ -122,7 +122,7 @@ func (d *Detector) round(roots []*Nested) {
 	deadlocked := first.Deadlocked()
 	if len(deadlocked) > 0 {
 		second, _ := d.collect(still(roots, deadlocked))
-		both := Both(first, second)
+		both := Intersect(first, second)
 		d.end(both, both.Deadlocked())
 		silent = true // a wait that is not ended may have just changed
 	}
@@ -343,7 +343,7 @@ func (n *Nested) CheckLocally() {
 	if !first.Deadlocked()[n.id] {
 		return
 	}
-	both := Both(first, collect())
+	both := Intersect(first, collect())
 	deadlocked := both.Deadlocked()
 	for _, v := range both.Victims(deadlocked) {
 		if other := n.Waits.find(v.ID); other != nil {

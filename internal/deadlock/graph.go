@@ -5,7 +5,7 @@
 //
 //	graph.go     the waits and holds that were seen, in one process or several
 //	reduce.go    what is left when all waits that can continue have released their holds
-//	both.go      the common part of two graphs, which existed at one instant
+//	intersect.go the common part of two graphs, which existed at one instant
 //	component.go sets of waits that are in the way of one another
 //	victim.go    the wait that is to end, and its cycle
 //	registry.go  the waits of this process whose contexts have holds

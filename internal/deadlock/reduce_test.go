@@ -195,7 +195,7 @@ func judge(off rule, worlds int, enough func(v verdict) bool) (v verdict) {
 		}
 		g := first
 		if c.keeps(twice) {
-			g = deadlock.Both(first, c.collect(nil))
+			g = deadlock.Intersect(first, c.collect(nil))
 		}
 		c.relax(g)
 		for id := range g.Deadlocked() {
