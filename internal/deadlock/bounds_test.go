@@ -138,8 +138,8 @@ type standing struct {
 func (s standing) State() core.HoldState { return core.HoldState{Lease: s.lease} }
 
 // wait makes a call wait for a key with a hold.
-func (o *office) wait(key, lease string) *deadlock.Nested {
-	n := &deadlock.Nested{
+func (o *office) wait(key, lease string) *deadlock.NestedWait {
+	n := &deadlock.NestedWait{
 		Waits: o.waits, Request: &core.Request{Key: key, Detect: time.Second}, Began: time.Now(), Site: o, Call: lasting{lease},
 		Wake: func(time.Duration) {},
 	}

@@ -82,10 +82,10 @@ type Holder struct {
 
 // A Ticket waits for the key.
 type Ticket struct {
-	ID     string `json:"t"`
-	Inbox  string `json:"i,omitempty"`
-	Weight int    `json:"w,omitempty"` // of the permit that it requests
-	Of     int    `json:"n,omitempty"` // the n of the semaphore, according to the ticket
+	ID      string `json:"t"`
+	Inbox   string `json:"i,omitempty"`
+	Weight  int    `json:"w,omitempty"` // of the permit that it requests
+	Permits int    `json:"n,omitempty"` // the n of the semaphore, according to the ticket
 }
 
 // index finds the elements of a list by their ids.

@@ -114,7 +114,7 @@ func (c *collector) see(q *wait) *deadlock.Wait {
 		if other.reads {
 			continue
 		}
-		ticket := deadlock.Ticket{ID: other.ticket, Weight: other.weight, Of: q.key.permits}
+		ticket := deadlock.Ticket{ID: other.ticket, Weight: other.weight, Permits: q.key.permits}
 		if !c.keeps(weights) {
 			ticket.Weight = min(ticket.Weight, 1)
 		}

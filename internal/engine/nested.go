@@ -21,7 +21,7 @@ import (
 // A nested wait is a wait whose context has other holds. It may be in a deadlock, so detection runs while it lasts. Other waits
 // cost nothing.
 type nested struct {
-	deadlock.Nested
+	deadlock.NestedWait
 	c     *cohort
 	w     *localq.Waiter
 	timer timers.Timer // the next deadlock check
@@ -38,7 +38,7 @@ func (c *cohort) beginNested(w *localq.Waiter) *nested {
 	e := c.e
 	n := &nested{c: c, w: w}
 	n.timer.Of(n)
-	n.Nested = deadlock.Nested{
+	n.NestedWait = deadlock.NestedWait{
 		Waits: e.cfg.Waits, Request: w.Req, Began: w.Began.Time(), Until: w.Until(), Process: e.process, Site: site{e}, Call: n, Wake: n.wake,
 	}
 	if !n.Begin(chain) {
@@ -84,7 +84,7 @@ func (n *nested) Due() {
 		n.wake(deadlock.CheckInterval)
 		return
 	}
-	n.c.e.detector.Check(&n.Nested)
+	n.c.e.detector.Check(&n.NestedWait)
 }
 
 // State implements deadlock.Call.

@@ -12,7 +12,7 @@ import (
 // A nested wait is a wait whose context has other holds. It may be in a deadlock. A deadlock that also involves locks on Redis is
 // found by the waits for those.
 type nested struct {
-	deadlock.Nested
+	deadlock.NestedWait
 	w      *waiter
 	ticket string
 	checks *pauses // between checks; nil: there are none
@@ -27,7 +27,7 @@ func (w *waiter) beginNested() *nested {
 	w.Lock()
 	n := &nested{w: w, ticket: w.id()}
 	w.Unlock()
-	n.Nested = deadlock.Nested{
+	n.NestedWait = deadlock.NestedWait{
 		Waits: deadlock.Shared, Request: w.Req, Began: w.Began.Time(), Until: w.Until(), Process: "local", Site: w.locks, Call: n, Wake: func(time.Duration) {},
 	}
 	if !n.Begin(chain) {
@@ -104,7 +104,7 @@ func (e *entry) view() *deadlock.View {
 		return v // waiters behind an exclusive hold do not matter
 	}
 	for _, w := range e.writers[:min(len(e.writers), deadlock.MaxHolders)] {
-		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id(), Weight: w.Req.Weight, Of: w.Req.Permits})
+		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id(), Weight: w.Req.Weight, Permits: w.Req.Permits})
 	}
 	return v
 }
