@@ -337,19 +337,19 @@ func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
 	return now, transport.Failure(err)
 }
 
-// Note records on the server that its counter was raised to the counters of other nodes. server is the name that Trusted
+// RecordRaised records on the server that its counter was raised to the counters of other nodes. server is the name that Trusted
 // returned.
-func (e *Engine) Note(ctx context.Context, server string) error {
-	return transport.Failure(e.rdb.Set(ctx, e.note(server), 1, noteTime).Err())
+func (e *Engine) RecordRaised(ctx context.Context, server string) error {
+	return transport.Failure(e.rdb.Set(ctx, e.raisedKey(server), 1, raisedKeyTTL).Err())
 }
 
-// IsNoted reports whether Note has recorded that.
-func (e *Engine) IsNoted(ctx context.Context, server string) (bool, error) {
-	n, err := e.rdb.Exists(ctx, e.note(server)).Result()
+// IsRaised reports whether RecordRaised has recorded that.
+func (e *Engine) IsRaised(ctx context.Context, server string) (bool, error) {
+	n, err := e.rdb.Exists(ctx, e.raisedKey(server)).Result()
 	return n == 1, transport.Failure(err)
 }
 
-// noteTime is the lifetime of that record.
-const noteTime = 30 * 24 * time.Hour
+// raisedKeyTTL is the lifetime of that record.
+const raisedKeyTTL = 30 * 24 * time.Hour
 
-func (e *Engine) note(server string) string { return e.cfg.Prefix + ":raised:" + server }
+func (e *Engine) raisedKey(server string) string { return e.cfg.Prefix + ":raised:" + server }

@@ -55,10 +55,10 @@ func (l *Locks) verifyNodes(key string, done func()) {
 
 // A nodeCounter is the answer of a node.
 type nodeCounter struct {
-	last  int64  // the counter
-	id    string // of the server
-	noted bool   // a note says that its counter was raised
-	err   error
+	last   int64  // the counter
+	id     string // of the server
+	raised bool   // a note says that its counter was raised
+	err    error
 }
 
 // readCounter reads the node's counter and its note.
@@ -67,7 +67,7 @@ func (n *node) readCounter(key string) (a nodeCounter) {
 	defer cancel()
 	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
 		a.id = n.engine.Trusted(key)
-		a.noted, a.err = n.engine.IsNoted(ctx, a.id)
+		a.raised, a.err = n.engine.IsRaised(ctx, a.id)
 	}
 	return a
 }
@@ -75,7 +75,7 @@ func (n *node) readCounter(key string) (a nodeCounter) {
 // verify raises the node's counter to the others' counters, unless that was done before.
 func (n *node) verify(key string, answers []nodeCounter) error {
 	mine := answers[n.index]
-	if mine.err != nil || mine.noted {
+	if mine.err != nil || mine.raised {
 		return mine.err
 	}
 	others, greatest := 0, int64(0)
@@ -99,7 +99,7 @@ func (n *node) verify(key string, answers []nodeCounter) error {
 			return err
 		}
 	}
-	return n.engine.Note(ctx, mine.id)
+	return n.engine.RecordRaised(ctx, mine.id)
 }
 
 // clockSlack is how far the clock of a server may be behind the clock of the server whose place it took.
