@@ -290,9 +290,9 @@ func (e *Engine) Addr() string {
 
 // The methods below are for a lock over several independent nodes (rule 24 of docs/protocol.md).
 
-// BeOneOfSeveral tells the engine that its server is one of several nodes that are asked together.
-func (e *Engine) BeOneOfSeveral() {
-	e.sender.BeOneOfSeveral()
+// SetMultiNode tells the engine that its server is one of several nodes that are asked together.
+func (e *Engine) SetMultiNode() {
+	e.sender.SetMultiNode()
 	e.inboxes.TestAfter(votesSilence)
 }
 

@@ -84,7 +84,7 @@ func New(engines []*engine.Engine, cfg Config) *Locks {
 	for i, e := range engines {
 		l.nodes = append(l.nodes, newNode(l, i, e))
 		if len(engines) > 1 {
-			e.BeOneOfSeveral()
+			e.SetMultiNode()
 		}
 	}
 	l.clock.base = time.Now()

@@ -47,8 +47,8 @@ func (s *Sender) newSendQueue(rdb *redis.Client, limit int) *sendQueue {
 	}
 }
 
-// BeOneOfSeveral lowers the limit because calls to other servers are in flight at the same time.
-func (s *Sender) BeOneOfSeveral() {
+// SetMultiNode lowers the limit because calls to other servers are in flight at the same time.
+func (s *Sender) SetMultiNode() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.common.limit == maxInFlight {
