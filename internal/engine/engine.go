@@ -256,9 +256,9 @@ func (e *Engine) Backend() core.Backend {
 // Context ends when the engine is closed. A command whose context derives from it costs less.
 func (e *Engine) Context() context.Context { return e.sender.Context() }
 
-// Watch detects a restart of the server immediately, not only with the next command: the restart breaks the inbox's connection,
+// WatchForRestart detects a restart of the server immediately, not only with the next command: the restart breaks the inbox's connection,
 // and a new connection begins a recovery. Watch works while this process holds a lock or waits for one.
-func (e *Engine) Watch() { e.inboxes.Use(e.inbox) }
+func (e *Engine) WatchForRestart() { e.inboxes.Use(e.inbox) }
 
 // LeaseFor returns the lease that makes a hold last that long on this process' clock.
 func (e *Engine) LeaseFor(hold time.Duration) time.Duration {
@@ -299,14 +299,14 @@ func (e *Engine) SetMultiNode() {
 // votesSilence replaces inbox.Silence at such a node: its holds depend on noticing a restart soon.
 const votesSilence = time.Second
 
-// Trusted returns the name of the server that is trusted to have all locks in the slot of a key. It returns "" if no server is
+// TrustedServer returns the name of the server that is trusted to have all locks in the slot of a key. It returns "" if no server is
 // trusted, or if there is no quarantine.
-func (e *Engine) Trusted(key string) string {
+func (e *Engine) TrustedServer(key string) string {
 	if e.quarantine == nil {
 		return ""
 	}
 	keys := e.layout.KeySet(key)
-	return e.quarantine.Trusted(keys.Holder())
+	return e.quarantine.TrustedServer(keys.Holder())
 }
 
 // Counter returns the last token that the server has given for any key. It fails as an acquire of key would, but ignores holders.
@@ -337,7 +337,7 @@ func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
 	return now, transport.Failure(err)
 }
 
-// RecordRaised records on the server that its counter was raised to the counters of other nodes. server is the name that Trusted
+// RecordRaised records on the server that its counter was raised to the counters of other nodes. server is the name that TrustedServer
 // returned.
 func (e *Engine) RecordRaised(ctx context.Context, server string) error {
 	return transport.Failure(e.rdb.Set(ctx, e.raisedKey(server), 1, raisedKeyTTL).Err())

@@ -25,7 +25,7 @@ func (l *Locks) watch() {
 		return
 	}
 	for _, n := range l.nodes {
-		n.engine.Watch()
+		n.engine.WatchForRestart()
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // isVerified reports whether the node may count.
 func (n *node) isVerified(key string) bool {
-	id := n.engine.Trusted(key)
+	id := n.engine.TrustedServer(key)
 	return id == "" || id == n.raised
 }
 
@@ -66,7 +66,7 @@ func (n *node) readCounter(key string) (a nodeCounter) {
 	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
 	defer cancel()
 	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
-		a.id = n.engine.Trusted(key)
+		a.id = n.engine.TrustedServer(key)
 		a.raised, a.err = n.engine.IsRaised(ctx, a.id)
 	}
 	return a
