@@ -21,8 +21,8 @@ import (
 // Recent ends are repeated, so that an ended hold does not keep a lock taken until its lease expires (rule 13 of
 // docs/protocol.md).
 type recovery struct {
-	e    *Engine
-	away atomic.Bool // an answer was missing, and none has arrived since
+	e           *Engine
+	unreachable atomic.Bool // an answer was missing, and none has arrived since
 
 	begun atomic.Int64 // the instant when the last recovery began; 0: never
 
@@ -46,9 +46,9 @@ func (y *recovery) init(e *Engine) {
 // note handles the outcome of a command.
 func (y *recovery) note(err error) {
 	switch {
-	case isAway(err):
-		y.away.Store(true)
-	case y.away.Load() && (err == nil || transport.IsReply(err) && !transport.IsFinal(err)) && y.away.CompareAndSwap(true, false):
+	case isUnreachable(err):
+		y.unreachable.Store(true)
+	case y.unreachable.Load() && (err == nil || transport.IsReply(err) && !transport.IsFinal(err)) && y.unreachable.CompareAndSwap(true, false):
 		y.plan()
 	}
 }
@@ -72,9 +72,9 @@ func (y *recovery) deposed() {
 	y.e.inboxes.Follow()
 }
 
-// isAway reports whether an error shows that the server is unreachable or was replaced. An answer that took longer than the
+// isUnreachable reports whether an error shows that the server is unreachable or was replaced. An answer that took longer than the
 // caller had time shows nothing.
-func isAway(err error) bool {
+func isUnreachable(err error) bool {
 	return transport.IsTemporary(err) && !transport.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !transport.IsPoolTimeout(err)
 }
 
