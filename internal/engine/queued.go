@@ -219,7 +219,7 @@ func (r *request) onPeeked(sent clock.Instant, hears, stamp int64, a *script.Pee
 		return
 	}
 	r.next = peekIt
-	r.rely(sent, stamp, hears)
+	r.expectPush(sent, stamp, hears)
 	if r.noteEnd(a.TTL); clock.Until(r.ends) < script.PollInterval {
 		r.pollAt(r.ends)
 	}
@@ -313,7 +313,7 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 
 // missesPush reports whether a poll has found a grant whose message must have been sent to the present subscription.
 func (r *request) missesPush() bool {
-	return !r.pushed && r.hears != 0 && r.hears == r.c.slot.inbox.Subscription()
+	return !r.pushed && r.pushSubscription != 0 && r.pushSubscription == r.c.slot.inbox.Subscription()
 }
 
 // onPollFailed handles an error as onFailed does: the wait continues only if waiting may help, so a queued call and a new call of

@@ -22,27 +22,27 @@ type request struct {
 	snapshot    snapshot
 	seen        int64 // the greatest token of the counter before it was sent, or of the key since
 
-	over          bool            // granted, failed or cancelled
-	queued        bool            // the server has a ticket for it
-	several       bool            // the server was told that it stands for several callers
-	calls         int             // how many callers it stands for, as reported by the last call or to be reported by the next
-	stamp         int64           // the fencing counter in the last answer that said "queued"
-	acceptBy      clock.Instant   // until when a push with a number above the stamp is reliable
-	place         int64           // in the queue
-	granted       bool            // a push or a poll has found the grant, and an acquire that confirms it is in flight: see confirm
-	holders       []core.Holder   // in the last answer
-	position      int             // in the queue, in the last answer; 0: unknown
-	ends          clock.Instant   // when the first hold in the way may end, by the last answer
-	answered      clock.Instant   // when the call was sent whose answer came last, apart from peeks
-	next          question        // the next question, as far as known
-	asking        question        // a poll or a peek that waits for its turn
-	behindReaders bool            // a peek has found that readers hold the lock
-	distrust      clock.Instant   // answers to calls sent before then make no push reliable; 0: all do
-	asked         int64           // the subscription when the last call was sent; 0: none
-	hears         int64           // the subscription from before the last answer that said "queued"; 0: none
-	pushed        bool            // a message of a grant has arrived
-	cleared       bool            // it was sent again after an ended hold of this process was cleared out of its way
-	push          *script.Message // a message that arrived before the answer to acquire.lua, or needs confirmation
+	over             bool            // granted, failed or cancelled
+	queued           bool            // the server has a ticket for it
+	several          bool            // the server was told that it stands for several callers
+	calls            int             // how many callers it stands for, as reported by the last call or to be reported by the next
+	stamp            int64           // the fencing counter in the last answer that said "queued"
+	acceptBy         clock.Instant   // until when a push with a number above the stamp is reliable
+	place            int64           // in the queue
+	granted          bool            // a push or a poll has found the grant, and an acquire that confirms it is in flight: see confirm
+	holders          []core.Holder   // in the last answer
+	position         int             // in the queue, in the last answer; 0: unknown
+	ends             clock.Instant   // when the first hold in the way may end, by the last answer
+	answered         clock.Instant   // when the call was sent whose answer came last, apart from peeks
+	next             question        // the next question, as far as known
+	asking           question        // a poll or a peek that waits for its turn
+	behindReaders    bool            // a peek has found that readers hold the lock
+	distrust         clock.Instant   // answers to calls sent before then make no push reliable; 0: all do
+	asked            int64           // the subscription when the last call was sent; 0: none
+	pushSubscription int64           // the subscription from before the last answer that said "queued"; 0: none
+	pushed           bool            // a message of a grant has arrived
+	cleared          bool            // it was sent again after an ended hold of this process was cleared out of its way
+	push             *script.Message // a message that arrived before the answer to acquire.lua, or needs confirmation
 
 	grantBatch *grantBatch   // the batch that it is a member of; nil: none so far
 	hintAt     clock.Instant // when the last poll that a message caused was or will be sent; 0: never
@@ -296,7 +296,7 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 	r.behindReaders = r.behindReaders && tokenOf(r.holders) == tokenOf(wait.Holders)
 	r.next = peekIt
 	r.queued, r.holders, r.position, r.answered = true, wait.Holders, wait.Position, sent
-	r.rely(sent, stamp, r.asked)
+	r.expectPush(sent, stamp, r.asked)
 	if news && (c.isShared() || c.isPermit()) {
 		c.refuseExcess(wait.Holders)
 	}
@@ -342,13 +342,13 @@ func tokenOf(holders []core.Holder) int64 {
 	return holders[0].Token
 }
 
-// rely records that the server has answered "queued" to a call that was sent at that time, with that subscription. Within the
+// expectPush records that the server has answered "queued" to a call that was sent at that time, with that subscription. Within the
 // accept window, a push is reliable if its number is above the stamp.
-func (r *request) rely(sent clock.Instant, stamp, hears int64) {
+func (r *request) expectPush(sent clock.Instant, stamp, hears int64) {
 	e := r.c.e
 	r.lastErr = nil
 	if sent >= r.distrust {
-		r.stamp, r.hears = stamp, hears
+		r.stamp, r.pushSubscription = stamp, hears
 		r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow))
 	}
 	e.inboxes.Use(r.c.slot.inbox)
