@@ -322,7 +322,7 @@ func (r *request) noteEnd(left time.Duration) {
 
 // isScout reports whether this request polls on behalf of all permit requests of its key.
 func (r *request) isScout() bool {
-	all := r.c.rest
+	all := r.c.rareState
 	if all.scout == nil {
 		all.scout = r
 	}
@@ -345,7 +345,7 @@ func (r *request) addQueued(n int) {
 	if !r.c.isPermit() {
 		return
 	}
-	all := r.c.rest
+	all := r.c.rareState
 	all.queuedPermits += n
 	if n < 0 && all.scout == r {
 		all.scout = nil

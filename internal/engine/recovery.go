@@ -315,7 +315,7 @@ func (n *entry) hasLatest(token int64) bool { return n.latest != nil && n.latest
 // doubts records that an answer names a holder of this process. It reports whether an earlier answer did so, long enough ago for
 // a grant to have arrived.
 func (n *entry) doubts(token int64, sent clock.Instant) bool {
-	more := n.more()
+	more := n.ensureRareState()
 	if more.doubt.token == token {
 		return sent.Sub(more.doubt.at) >= inbox.LateMessage
 	}
