@@ -152,7 +152,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.identity.init(e, topology)
 	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
 	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.SelfWaitAfter+core.SelfWaitAfter/4, core.SelfWaitAfter/4)
-	e.beKnown()
+	e.register()
 	return e, nil
 }
 

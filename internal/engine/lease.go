@@ -297,8 +297,8 @@ func (h *hold) outOfTime(now clock.Instant) error {
 
 var errMoved = fmt.Errorf("%w: its slot has moved, and replicas of the new master have not acknowledged it in time", core.ErrLost)
 
-// tellLost is notifyLost in the background.
-func (e *Engine) tellLost(lost []*hold) { e.schedule.Go(func() { notifyLost(lost) }) }
+// notifyLostAsync is notifyLost in the background.
+func (e *Engine) notifyLostAsync(lost []*hold) { e.schedule.Go(func() { notifyLost(lost) }) }
 
 func (h *hold) notifyLost() { h.Req.Events.Lost(h.Lost) }
 

@@ -57,7 +57,7 @@ func (r reader) Message(channel, payload string) {
 
 // Subscribed implements inbox.Reader.
 func (r reader) Subscribed() {
-	r.e.pollThose(func(r *request) bool { return r.asked != r.c.slot.inbox.Subscription() })
+	r.e.pollIf(func(r *request) bool { return r.asked != r.c.slot.inbox.Subscription() })
 }
 
 // Missed implements inbox.Reader.
@@ -74,7 +74,7 @@ func (r reader) Beat(b *inbox.Inbox) {
 		known, err := script.BeatAnswer(a)
 		switch {
 		case err == nil && !known && b.MayBeForgotten(a.Sent):
-			e.pollThose(func(r *request) bool { return r.c.slot.inbox == b })
+			e.pollIf(func(r *request) bool { return r.c.slot.inbox == b })
 		case transport.IsReply(err): // peeks may still be allowed; a poll finds out what is wrong
 			e.eachQueued(func(r *request) {
 				if r.c.slot.inbox == b {

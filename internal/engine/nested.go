@@ -205,7 +205,7 @@ func (s site) Send(ctx context.Context, inbox, text string) {
 // engines has a weak pointer to each Engine of this process, by the name that Redis stores with its holds.
 var engines sync.Map
 
-func (e *Engine) beKnown() {
+func (e *Engine) register() {
 	engines.Store(e.process, weak.Make(e))
 	runtime.AddCleanup(e, func(process string) { engines.Delete(process) }, e.process)
 }

@@ -53,7 +53,7 @@ func (o *outage) note(now clock.Instant) time.Duration {
 func (r *request) waitOut(err error) bool {
 	c, e := r.c, r.c.e
 	pause := r.outage.note(clock.Now())
-	c.failFast(err, clock.Since(r.outage.since) < quickMove)
+	c.failFast(err, clock.Since(r.outage.since) < slotMoveWait)
 	if c.waiters.Len == 0 || r.leader.HasEnded() {
 		return false
 	}
@@ -62,8 +62,8 @@ func (r *request) waitOut(err error) bool {
 	return true
 }
 
-// quickMove is how long a call that only tries waits for a slot that moves.
-const quickMove = 200 * time.Millisecond
+// slotMoveWait is how long a call that only tries waits for a slot that moves.
+const slotMoveWait = 200 * time.Millisecond
 
 // tryAgain sends a request again under its id, because its outcome is unknown.
 func (r *request) tryAgain() {
@@ -75,14 +75,14 @@ func (r *request) tryAgain() {
 // quickly as an outage, nor an exhausted connection pool before the server was checked.
 func (c *cohort) failFast(err error, quick bool) {
 	moves, exhausted := transport.IsMoving(err), transport.IsPoolTimeout(err)
-	c.failThose(transport.Failure(err), func(w *localq.Waiter) bool {
+	c.failIf(transport.Failure(err), func(w *localq.Waiter) bool {
 		return w.Req.Wait == 0 && !(moves && quick) || w.EndsWithOutage() && !moves && !exhausted
 	})
 }
 
-// failThose ends the chosen waits. It leaves out callers whose context has ended: they get that error, because a connection that
+// failIf ends the chosen waits. It leaves out callers whose context has ended: they get that error, because a connection that
 // obeys the context's deadline fails at the same time.
-func (c *cohort) failThose(err error, chosen func(w *localq.Waiter) bool) {
+func (c *cohort) failIf(err error, chosen func(w *localq.Waiter) bool) {
 	for w := range c.waiters.All() {
 		if !w.HasEnded() && chosen(w) {
 			c.removeWaiter(w)
@@ -100,7 +100,7 @@ func (e *Engine) findOutage(c *cohort, err error) {
 		}
 		c.shard.mu.Lock()
 		defer c.unlock()
-		c.failThose(explained, (*localq.Waiter).EndsWithOutage)
+		c.failIf(explained, (*localq.Waiter).EndsWithOutage)
 		c.dropUnwanted()
 	})
 }
@@ -327,7 +327,7 @@ func (e *Engine) endRound() {
 	e.polling.Add(append(polls(r.polls), e.peeks(r.confirms, confirmIt)...))
 	e.peeking.Add(e.peeks(r.peeks, peekIt))
 	if len(r.lost) > 0 {
-		e.tellLost(r.lost)
+		e.notifyLostAsync(r.lost)
 	}
 	r.renewals, r.beats, r.polls, r.confirms, r.peeks, r.reports, r.lost = nil, nil, nil, nil, nil, nil, nil
 }

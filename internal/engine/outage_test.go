@@ -172,7 +172,7 @@ func TestASlotThatMovesIsNoOutage(t *testing.T) {
 		open, try := b.requester(core.Exclusive), b.requester(core.Fair)
 		open.FailOpen, try.Wait = true, 0
 		opens, tries := b.call(b.e, open), b.call(b.e, try)
-		time.Sleep(quickMove / 2)
+		time.Sleep(slotMoveWait / 2)
 		b.wantWaiting("the try", tries)
 		<-tries.done
 		b.wantUnavailable("the try", tries.err, words)

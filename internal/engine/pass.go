@@ -281,7 +281,7 @@ func (r *request) loseEarlierLease() {
 		return
 	}
 	l := r.grantBatch.lease
-	r.c.e.tellLost(l.lose(errDeleted))
+	r.c.e.notifyLostAsync(l.lose(errDeleted))
 	l.c.removeIfIdle()
 }
 

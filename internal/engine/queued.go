@@ -332,10 +332,10 @@ func (r *request) onPollFailed(err error) {
 }
 
 // pollAll polls for all queued requests now.
-func (e *Engine) pollAll() { e.pollThose(func(*request) bool { return true }) }
+func (e *Engine) pollAll() { e.pollIf(func(*request) bool { return true }) }
 
-// pollThose polls now for the queued requests that match.
-func (e *Engine) pollThose(chosen func(r *request) bool) {
+// pollIf polls now for the queued requests that match.
+func (e *Engine) pollIf(chosen func(r *request) bool) {
 	e.eachQueued(func(r *request) {
 		if chosen(r) {
 			r.pollNow()

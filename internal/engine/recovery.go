@@ -173,7 +173,7 @@ func (r *released) add(k lockKey, now clock.Instant) *releasedKey {
 	if len(r.keys) == maxReleased || r.hasOld(now) {
 		one = r.order.First() // reuses its memory
 		r.remove(one)
-		r.forgetOld(now)
+		r.dropOld(now)
 	}
 	if r.keys == nil {
 		r.keys = make(map[lockKey]*releasedKey)
@@ -193,8 +193,8 @@ func (r *released) remove(one *releasedKey) {
 	delete(r.keys, one.lockKey)
 }
 
-// forgetOld removes the entries that are too old to matter.
-func (r *released) forgetOld(now clock.Instant) {
+// dropOld removes the entries that are too old to matter.
+func (r *released) dropOld(now clock.Instant) {
 	for r.hasOld(now) {
 		r.remove(r.order.First())
 	}
@@ -227,7 +227,7 @@ func (e *Engine) endedLately() (all []releasedKey) {
 	for i := range e.shards {
 		sh := &e.shards[i]
 		sh.mu.Lock()
-		sh.released.forgetOld(now)
+		sh.released.dropOld(now)
 		for one := range sh.released.order.All() {
 			all = append(all, releasedKey{lockKey: one.lockKey, upTo: one.upTo})
 		}
