@@ -79,7 +79,7 @@ type Engine struct {
 	outages         loglimit.Limit
 	unreleased      loglimit.Limit
 	forged          loglimit.Limit
-	unwanted        unwanted
+	unwantedCancels cancelLimit
 	selfWaits       *transport.Timeouts // end when a wait is to be checked for a hold of this process
 	process         string              // host, process id and a random part
 	ids             idTable
@@ -98,7 +98,7 @@ type Engine struct {
 	inbox    *inbox.Inbox // for all locks; nil in a Cluster, where each slot has one
 	detector *deadlock.Detector
 	recovery recovery
-	identity identity
+	identity identityWatcher
 	probe    *transport.Probe
 
 	closing   atomic.Bool // new calls are refused

@@ -108,7 +108,7 @@ func (e *Engine) onGrant(m *script.Message) {
 		return // known already
 	}
 	// No caller wants the id. It was released or cancelled, but its cancel may have been lost with a connection.
-	if key, ok := e.layout.Key(m.Holder); ok && e.unwanted.allow(clock.Now()) {
+	if key, ok := e.layout.Key(m.Holder); ok && e.unwantedCancels.allow(clock.Now()) {
 		e.cancelID(e.layout.KeySet(key), cancelTarget{key: lockKey{key, m.Permit}, id: m.ID, lease: script.AcceptWindow, mark: true})
 	}
 }
@@ -255,15 +255,15 @@ func (r *request) onTakenAway() {
 	}
 }
 
-// An unwanted counts the cancels that messages lead to.
-type unwanted struct {
+// A cancelLimit counts the cancels that messages lead to.
+type cancelLimit struct {
 	mu    sync.Mutex
 	since clock.Instant
 	n     int
 }
 
 // allow reports whether another cancel may be sent.
-func (u *unwanted) allow(now clock.Instant) bool {
+func (u *cancelLimit) allow(now clock.Instant) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if now.Sub(u.since) >= time.Second {
