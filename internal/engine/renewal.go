@@ -141,7 +141,7 @@ func (l *lease) noteRenewal(reply *transport.Reply, duration time.Duration) erro
 		return errNotHeldByID
 	case reply.ReplicaErr != nil:
 		if reply.Moved {
-			l.doubt(clock.Now())
+			l.endUnlessRenewed(clock.Now())
 		}
 		return reply.ReplicaErr
 	}
@@ -317,7 +317,7 @@ func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox.Inbox) {
 		l.c.shard.mu.Lock()
 		if elsewhere {
 			l.c.slot.movedAt.Store(int64(now))
-			l.doubt(now)
+			l.endUnlessRenewed(now)
 		} else if !l.over {
 			l.planRenewal(now)
 		}
@@ -325,8 +325,8 @@ func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox.Inbox) {
 	}
 }
 
-// doubt makes the lease end soon unless it is renewed. Its slot has moved, and the replicas there may not have it.
-func (l *lease) doubt(now clock.Instant) {
+// endUnlessRenewed makes the lease end soon unless it is renewed. Its slot has moved, and the replicas there may not have it.
+func (l *lease) endUnlessRenewed(now clock.Instant) {
 	if l.over || l.moved {
 		return
 	}
@@ -345,6 +345,6 @@ func (l *lease) listen(sent clock.Instant) {
 	s.inbox.Listeners.Add(1)
 	e.inboxes.Use(s.inbox)
 	if sent < clock.Instant(s.movedAt.Load()) {
-		l.doubt(clock.Now())
+		l.endUnlessRenewed(clock.Now())
 	}
 }
