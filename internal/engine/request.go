@@ -306,7 +306,7 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 		return
 	}
 	if news {
-		e.inboxes.HurryUp(c.slot.inbox)
+		e.inboxes.ReconnectNow(c.slot.inbox)
 	}
 	c.waiters.Notify(wait)
 	left := permits

@@ -116,13 +116,13 @@ func TestHurryUpEndsNoPauseForAnInboxThatIsLive(t *testing.T) {
 		c.wire.Cut()
 		time.Sleep(10 * time.Second)
 		c.wire.Restore()
-		b.all.HurryUp(b.box)
+		b.all.ReconnectNow(b.box)
 		time.Sleep(inbox.LongestRetry)
 		synctest.Wait()
 		if away.IsLive() {
 			b.Error("the pause is over")
 		}
-		b.all.HurryUp(away)
+		b.all.ReconnectNow(away)
 		synctest.Wait()
 		if !away.IsLive() {
 			b.Error("the pause is not over")

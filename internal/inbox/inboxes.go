@@ -92,7 +92,7 @@ type Inboxes struct {
 	stopped     bool
 	warned      bool
 	subscribers map[*redis.Client]*subscriber // by node; the key is nil without a Cluster
-	hurry       chan struct{}                 // closed to end the pauses before reconnects; nil: there are none
+	skipPause   chan struct{}                 // closed to end the pauses before reconnects; nil: there are none
 }
 
 const (

@@ -24,10 +24,10 @@ func (all *Inboxes) subscribeAgain(list []*Inbox, failures int) {
 	}
 }
 
-// awaitRetry waits until a connection is to be retried, after that many failures in a row. The pause ends early when HurryUp is
+// awaitRetry waits until a connection is to be retried, after that many failures in a row. The pause ends early when ReconnectNow is
 // called, and lasts until then if no message matters. It returns false when the Inboxes have stopped.
 func (all *Inboxes) awaitRetry(failures int) bool {
-	ctx, hurry := all.Sender.Context(), all.hurried()
+	ctx, hurry := all.Sender.Context(), all.pauseSkipped()
 	if !pause.For(ctx, Retry) {
 		return false
 	}
@@ -49,25 +49,25 @@ func (all *Inboxes) awaitRetry(failures int) bool {
 	return true
 }
 
-// hurried returns a channel that HurryUp closes.
-func (all *Inboxes) hurried() <-chan struct{} {
+// pauseSkipped returns a channel that ReconnectNow closes.
+func (all *Inboxes) pauseSkipped() <-chan struct{} {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.hurry == nil {
-		all.hurry = make(chan struct{})
+	if all.skipPause == nil {
+		all.skipPause = make(chan struct{})
 	}
-	return all.hurry
+	return all.skipPause
 }
 
-// HurryUp ends the pauses before reconnects, because a call has begun to wait for the messages of b.
-func (all *Inboxes) HurryUp(b *Inbox) {
+// ReconnectNow ends the pauses before reconnects, because a call has begun to wait for the messages of b.
+func (all *Inboxes) ReconnectNow(b *Inbox) {
 	if b.IsLive() {
 		return
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.hurry != nil {
-		close(all.hurry)
-		all.hurry = nil
+	if all.skipPause != nil {
+		close(all.skipPause)
+		all.skipPause = nil
 	}
 }

@@ -84,14 +84,14 @@ func TestHurryUpEndsAPause(t *testing.T) {
 			if tries := b.tries(); len(tries) > 0 {
 				b.Fatalf("there are tries at %v, in the middle of a pause", tries)
 			}
-			b.all.HurryUp(b.box)
+			b.all.ReconnectNow(b.box)
 			if tries := b.tries(); len(tries) != 1 {
 				b.Errorf("HurryUp leads to tries at %v", tries)
 			}
 		}
 		b.wire.Restore()
 		time.Sleep(inbox.Retry)
-		b.all.HurryUp(b.box)
+		b.all.ReconnectNow(b.box)
 		synctest.Wait()
 		if !b.box.IsLive() {
 			b.Error("HurryUp does not lead to a subscription")
@@ -104,7 +104,7 @@ func TestHurryUpDoesNotShortenAPauseBelowTheShortest(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.lose()
 		for range 10_000 {
-			b.all.HurryUp(b.box)
+			b.all.ReconnectNow(b.box)
 			time.Sleep(100 * time.Microsecond)
 		}
 		for i, pause := range pausesOf(b.tries()) {
@@ -122,7 +122,7 @@ func TestAnIdleProcessDoesNotTryAgain(t *testing.T) {
 			b.reader.idle.Store(false)
 			time.Sleep(inbox.LongestRetry)
 		},
-		"until a call waits": func(b *bubble) { b.all.HurryUp(b.box) },
+		"until a call waits": func(b *bubble) { b.all.ReconnectNow(b.box) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
