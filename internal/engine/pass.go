@@ -341,7 +341,7 @@ func (r *request) mayBeServed() bool {
 // addQueued adds n, 1 or -1, to the number of queued requests.
 func (r *request) addQueued(n int) {
 	r.c.known += n
-	r.c.e.inboxes.Wait(r.c.slot.inbox, n)
+	r.c.e.inboxes.AddWaits(r.c.slot.inbox, n)
 	if !r.c.isPermit() {
 		return
 	}

@@ -24,8 +24,8 @@ const (
 	beatSlack = 100 * time.Millisecond
 )
 
-// Wait counts n more waits for messages to b. The first of them has just been queued, which shows that the process is alive.
-func (all *Inboxes) Wait(b *Inbox, n int) {
+// AddWaits counts n more waits for messages to b. The first of them has just been queued, which shows that the process is alive.
+func (all *Inboxes) AddWaits(b *Inbox, n int) {
 	if b.waiting.Add(int64(n)) > 0 && b.armed.CompareAndSwap(false, true) {
 		b.all, b.of = all, b
 		b.began.Store(int64(clock.Now()))
@@ -45,7 +45,7 @@ func (b *Inbox) MayBeForgotten(sent clock.Instant) bool {
 func (t *beats) Due() {
 	if t.waiting.Load() <= 0 {
 		t.armed.Store(false)
-		t.all.Wait(t.of, 0) // a wait may just have begun
+		t.all.AddWaits(t.of, 0) // a wait may just have begun
 		return
 	}
 	t.all.Reader.Beat(t.of)
