@@ -293,11 +293,11 @@ func (e *Engine) Addr() string {
 // SetMultiNode tells the engine that its server is one of several nodes that are asked together.
 func (e *Engine) SetMultiNode() {
 	e.sender.SetMultiNode()
-	e.inboxes.TestAfter(votesSilence)
+	e.inboxes.SetPingAfter(nodePingAfter)
 }
 
-// votesSilence replaces inbox.Silence at such a node: its holds depend on noticing a restart soon.
-const votesSilence = time.Second
+// nodePingAfter replaces inbox.PingAfter at such a node: its holds depend on noticing a restart soon.
+const nodePingAfter = time.Second
 
 // TrustedServer returns the name of the server that is trusted to have all locks in the slot of a key. It returns "" if no server is
 // trusted, or if there is no quarantine.

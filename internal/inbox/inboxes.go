@@ -82,10 +82,10 @@ type Inboxes struct {
 	// Cluster is the Cluster whose nodes have channels of their own; nil: one channel serves all locks.
 	Cluster transport.Cluster
 
-	dead    deadSubscription
-	silence atomic.Int64 // the silence after which a connection is tested (ns)
-	count   atomic.Int64 // subscriptions so far
-	anew    timers.Timer // to report new subscriptions
+	dead      deadSubscription
+	pingAfter atomic.Int64 // the silence after which a connection is tested (ns)
+	count     atomic.Int64 // subscriptions so far
+	anew      timers.Timer // to report new subscriptions
 
 	wg          sync.WaitGroup
 	mu          sync.Mutex
@@ -104,13 +104,13 @@ const (
 func NewInboxes(cfg Config) *Inboxes {
 	all := &Inboxes{Config: cfg, Cluster: transport.ClusterOf(cfg.Client), subscribers: make(map[*redis.Client]*subscriber)}
 	all.anew.Of(all)
-	all.silence.Store(int64(Silence))
+	all.pingAfter.Store(int64(PingAfter))
 	all.dead.init(all)
 	return all
 }
 
-// TestAfter sets the silence after which a connection is tested.
-func (all *Inboxes) TestAfter(silence time.Duration) { all.silence.Store(int64(silence)) }
+// SetPingAfter sets the silence after which a connection is tested.
+func (all *Inboxes) SetPingAfter(silence time.Duration) { all.pingAfter.Store(int64(silence)) }
 
 // Go runs f in a goroutine that Stop waits for.
 func (all *Inboxes) Go(f func()) { all.wg.Go(f) }

@@ -121,7 +121,7 @@ func TestSubscriptionsAreMadeAnewAfterPausesThatDouble(t *testing.T) {
 func TestASilentConnectionIsTested(t *testing.T) {
 	const silence = time.Second
 	inBubble(t, func(b *bubble) {
-		b.all.TestAfter(silence)
+		b.all.SetPingAfter(silence)
 		b.subscribe(b.box)
 		pings := func() int {
 			synctest.Wait()
@@ -156,7 +156,7 @@ func TestASilentConnectionIsTested(t *testing.T) {
 func TestAConnectionThatDoesNotAnswerIsReplaced(t *testing.T) {
 	const silence = time.Second
 	inBubble(t, func(b *bubble) {
-		b.all.TestAfter(silence)
+		b.all.SetPingAfter(silence)
 		b.subscribe(b.box)
 		b.tries()
 		b.wire.Swallow()

@@ -26,8 +26,8 @@ type subscriber struct {
 }
 
 const (
-	// Silence is how long a connection brings no message before a PING tests it. For one of several nodes it is votesSilence.
-	Silence = 5 * time.Second
+	// PingAfter is how long a connection brings no message before a PING tests it. For one of several nodes it is engine.nodePingAfter.
+	PingAfter = 5 * time.Second
 	// inboxLook separates two checks of a node's inboxes. Messages and silences trigger the checks.
 	inboxLook = time.Second
 )
@@ -147,7 +147,7 @@ func (s *subscriber) hangUp() { _ = s.pubsub.Close() }
 // receive handles messages until the connection fails or does not answer the PING.
 func (s *subscriber) receive(ctx context.Context) error {
 	for tested := false; ; {
-		message, err := s.pubsub.ReceiveTimeout(ctx, time.Duration(s.all.silence.Load()))
+		message, err := s.pubsub.ReceiveTimeout(ctx, time.Duration(s.all.pingAfter.Load()))
 		switch {
 		case err == nil:
 			tested = false
