@@ -287,7 +287,7 @@ func (y *identityWatcher) changed() {
 	e.recovery.plan()
 	switch {
 	case y.replaceable:
-		e.inboxes.SubscribeAnew(e.inbox)
+		e.inboxes.Resubscribe(e.inbox)
 	case e.inboxes.Cluster != nil:
 		e.inboxes.Follow()
 	}

@@ -154,12 +154,12 @@ func TestALeaseThatIsAboutToEndIsNotJoinedWithoutARenewal(t *testing.T) {
 func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		b.e.inboxes.SubscribeAnew(b.inbox())
+		b.e.inboxes.Resubscribe(b.inbox())
 		synctest.Wait()
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		first := b.call(b.e, b.requester(core.Read))
 		<-held.Caught()
-		time.Sleep(inbox.Retry + time.Millisecond)
+		time.Sleep(inbox.MinRetryPause + time.Millisecond)
 		if synctest.Wait(); !b.inbox().IsLive() {
 			b.Fatal("not subscribed again")
 		}

@@ -90,7 +90,7 @@ func TestInboxesFollowTheirSlots(t *testing.T) {
 			b.Errorf("the reader hears that %q have moved", b.reader.movedNames)
 		}
 		b.reader.mu.Unlock()
-		time.Sleep(inbox.Retry)
+		time.Sleep(inbox.MinRetryPause)
 		synctest.Wait()
 		if b.all.Node(b.box) != c.second || b.all.Node(stays) != c.Client || stays.Subscription() != number {
 			b.Errorf("the other inbox has subscription %d, before %d", stays.Subscription(), number)
@@ -117,7 +117,7 @@ func TestHurryUpEndsNoPauseForAnInboxThatIsLive(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		c.wire.Restore()
 		b.all.ReconnectNow(b.box)
-		time.Sleep(inbox.LongestRetry)
+		time.Sleep(inbox.MaxRetryPause)
 		synctest.Wait()
 		if away.IsLive() {
 			b.Error("the pause is over")
@@ -137,7 +137,7 @@ func TestAnInboxOfAClusterIsGivenUpWhenNobodyNeedsIt(t *testing.T) {
 		heeded.Listeners.Add(1)
 		b.subscribe(b.box, used, heeded)
 		for range 4 {
-			time.Sleep(inbox.Idle / 2)
+			time.Sleep(inbox.IdleTimeout / 2)
 			b.all.Use(used)
 		}
 		if b.box.IsLive() || !used.IsLive() || !heeded.IsLive() {
@@ -153,7 +153,7 @@ func TestAnInboxOfAClusterIsGivenUpWhenNobodyNeedsIt(t *testing.T) {
 			b.Errorf("with the next use of one that was given up the reader hears %q", news)
 		}
 		heeded.Listeners.Add(-1)
-		time.Sleep(2 * inbox.Idle)
+		time.Sleep(2 * inbox.IdleTimeout)
 		if connections, served := b.all.Serving(); connections != 0 || served != 0 {
 			b.Errorf("%d connections serve %d inboxes that nobody needs", connections, served)
 		}

@@ -96,8 +96,8 @@ type Inboxes struct {
 }
 
 const (
-	// Idle is how long an Inbox of a Cluster is kept without use. There may be thousands of them.
-	Idle = time.Minute
+	// IdleTimeout is how long an Inbox of a Cluster is kept without use. There may be thousands of them.
+	IdleTimeout = time.Minute
 )
 
 // NewInboxes returns Inboxes without subscriptions.
@@ -196,8 +196,8 @@ func (all *Inboxes) confirmed(b *Inbox) {
 // Due reports new subscriptions.
 func (all *Inboxes) Due() { all.Reader.Subscribed() }
 
-// SubscribeAnew ends the subscription of b, and thereby begins a new one.
-func (all *Inboxes) SubscribeAnew(b *Inbox) {
+// Resubscribe ends the subscription of b, and thereby begins a new one.
+func (all *Inboxes) Resubscribe(b *Inbox) {
 	all.mu.Lock()
 	s := b.subscriber
 	hangUp := s != nil && s.ready && !all.stopped

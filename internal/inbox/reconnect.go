@@ -7,12 +7,12 @@ import (
 	"github.com/lockmw/go/internal/pause"
 )
 
-// Retry is the first pause before a failed connection is replaced.
-const Retry = 50 * time.Millisecond
+// MinRetryPause is the first pause before a failed connection is replaced.
+const MinRetryPause = 50 * time.Millisecond
 
-// LongestRetry limits the following pauses. They double, and each is shortened at random by up to a half, so that processes do
+// MaxRetryPause limits the following pauses. They double, and each is shortened at random by up to a half, so that processes do
 // not reconnect together.
-const LongestRetry = time.Second
+const MaxRetryPause = time.Second
 
 // subscribeAgain subscribes to inboxes after the pause for that many failures. The goroutine that calls it must be one of all.wg.
 func (all *Inboxes) subscribeAgain(list []*Inbox, failures int) {
@@ -28,10 +28,10 @@ func (all *Inboxes) subscribeAgain(list []*Inbox, failures int) {
 // called, and lasts until then if no message matters. It returns false when the Inboxes have stopped.
 func (all *Inboxes) awaitRetry(failures int) bool {
 	ctx, hurry := all.Sender.Context(), all.pauseSkipped()
-	if !pause.For(ctx, Retry) {
+	if !pause.For(ctx, MinRetryPause) {
 		return false
 	}
-	for left := min(Retry<<min(failures-1, 10), LongestRetry) - Retry; left > 0; left = LongestRetry {
+	for left := min(MinRetryPause<<min(failures-1, 10), MaxRetryPause) - MinRetryPause; left > 0; left = MaxRetryPause {
 		timer := time.NewTimer(left/2 + rand.N(left/2+1))
 		select {
 		case <-timer.C:

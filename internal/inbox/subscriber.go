@@ -271,7 +271,7 @@ func (s *subscriber) sweep(ctx context.Context, now clock.Instant) {
 	var idle []string
 	for _, b := range s.inboxes {
 		b.started.Store(false) // before its use is read, which is recorded before it is requested
-		if now.Sub(clock.Instant(b.used.Load())) < Idle || b.Listeners.Load() > 0 {
+		if now.Sub(clock.Instant(b.used.Load())) < IdleTimeout || b.Listeners.Load() > 0 {
 			b.started.Store(true)
 			continue
 		}
