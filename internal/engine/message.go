@@ -73,7 +73,7 @@ func (r reader) Beat(b *inbox.Inbox) {
 	k := beat.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) {
 		known, err := script.BeatAnswer(a)
 		switch {
-		case err == nil && !known && b.MayBeForgotten(a.Sent):
+		case err == nil && !known && b.TicketsMayBeGone(a.Sent):
 			e.pollIf(func(r *request) bool { return r.c.slot.inbox == b })
 		case transport.IsReply(err): // peeks may still be allowed; a poll finds out what is wrong
 			e.eachQueued(func(r *request) {
@@ -98,7 +98,7 @@ func (e *Engine) onGrant(m *script.Message) {
 		e.warnOfForgery()
 		return
 	}
-	e.inboxes.Heard(m.ID)
+	e.inboxes.Arrived(m.ID)
 	switch v := e.ids.find(n).(type) {
 	case *request:
 		if v.accepts(m) {

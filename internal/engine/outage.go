@@ -289,7 +289,7 @@ func (y *identityWatcher) changed() {
 	case y.replaceable:
 		e.inboxes.Resubscribe(e.inbox)
 	case e.inboxes.Cluster != nil:
-		e.inboxes.Follow()
+		e.inboxes.FollowSlots()
 	}
 }
 

@@ -69,7 +69,7 @@ func (y *recovery) deposed() {
 	}
 	y.planAt(y.replaced)
 	y.mu.Unlock()
-	y.e.inboxes.Follow()
+	y.e.inboxes.FollowSlots()
 }
 
 // isUnreachable reports whether an error shows that the server is unreachable or was replaced. An answer that took longer than the

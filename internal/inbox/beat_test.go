@@ -106,7 +106,7 @@ func TestAProcessMayBeForgottenIfItHasWaitedForLong(t *testing.T) {
 		began := clock.Now()
 		b.all.AddWaits(b.box, 1)
 		for after, want := range map[time.Duration]bool{0: false, time.Second: false, 2 * time.Second: false, 2*time.Second + 1: true, time.Minute: true} {
-			if got := b.box.MayBeForgotten(began.Add(after)); got != want {
+			if got := b.box.TicketsMayBeGone(began.Add(after)); got != want {
 				b.Errorf("at a beat %v after the wait began: %t, want %t", after, got, want)
 			}
 		}

@@ -83,7 +83,7 @@ func TestInboxesFollowTheirSlots(t *testing.T) {
 		number := stays.Subscription()
 		b.reader.heard()
 		c.move("inbox")
-		b.all.Follow()
+		b.all.FollowSlots()
 		synctest.Wait()
 		b.reader.mu.Lock()
 		if b.reader.movedFrom != c.Client || !slices.Equal(b.reader.movedNames, []string{"inbox"}) {

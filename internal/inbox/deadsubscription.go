@@ -48,8 +48,8 @@ func (m *deadSubscription) init(all *Inboxes) {
 // Expect records that a poll has found the grant of an id whose message must arrive at b.
 func (all *Inboxes) Expect(id string, b *Inbox) { all.dead.expect(id, b) }
 
-// Heard records the message of a grant.
-func (all *Inboxes) Heard(id string) { all.dead.heard(id) }
+// Arrived records the message of a grant.
+func (all *Inboxes) Arrived(id string) { all.dead.arrived(id) }
 
 func (m *deadSubscription) expect(id string, b *Inbox) {
 	m.mu.Lock()
@@ -63,7 +63,7 @@ func (m *deadSubscription) expect(id string, b *Inbox) {
 	}
 }
 
-func (m *deadSubscription) heard(id string) {
+func (m *deadSubscription) arrived(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.missing, id)

@@ -168,15 +168,15 @@ func (all *Inboxes) join(b *Inbox, node *redis.Client) {
 	}
 }
 
-// Follow moves the subscriptions of inboxes to the new nodes of their slots, in the background.
-func (all *Inboxes) Follow() {
+// FollowSlots moves the subscriptions of inboxes to the new nodes of their slots, in the background.
+func (all *Inboxes) FollowSlots() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.stopped {
 		return
 	}
 	for _, s := range all.subscribers {
-		all.wg.Go(func() { s.follow(all.Sender.Context()) })
+		all.wg.Go(func() { s.followSlots(all.Sender.Context()) })
 	}
 }
 

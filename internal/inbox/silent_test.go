@@ -54,7 +54,7 @@ func TestAMessageThatIsALittleLateIsEnough(t *testing.T) {
 			b.subscribe(b.box)
 			b.all.Expect("1", b.box)
 			time.Sleep(late)
-			b.all.Heard("1")
+			b.all.Arrived("1")
 			time.Sleep(time.Minute)
 			if n := b.box.Subscription(); n != 1 {
 				b.Errorf("after a message that is %v late it is subscription %d", late, n)
@@ -70,7 +70,7 @@ func TestEachMissingMessageHasItsTime(t *testing.T) {
 		time.Sleep(inbox.LateMessage / 2)
 		b.all.Expect("late", b.box)
 		time.Sleep(inbox.LateMessage / 4)
-		b.all.Heard("comes")
+		b.all.Arrived("comes")
 		time.Sleep(inbox.LateMessage*3/4 - time.Millisecond)
 		if n := b.box.Subscription(); n != 1 {
 			b.Errorf("it is subscription %d before a message is late", n)
@@ -110,7 +110,7 @@ func TestSubscriptionsAreMadeAnewAfterPausesThatDouble(t *testing.T) {
 		if b.anew("in the pause of a minute") {
 			b.Error("the pause is not kept")
 		}
-		b.all.Heard("a message that comes")
+		b.all.Arrived("a message that comes")
 		if !b.anew("afterwards") {
 			b.Error("the pause is still long after a message has come")
 		}
