@@ -56,7 +56,7 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 	if c.e.closing.Load() {
 		return nil, &core.AcquireError{Err: core.ErrClosed}
 	}
-	if w.Tries() {
+	if w.OnlyTries() {
 		if holders, held := c.knownHolders(at); held {
 			return nil, localq.Busy(holders)
 		}
@@ -288,7 +288,7 @@ func (c *cohort) failTryLocks(err error, joined int64) {
 		if c.waiters.Tries == 0 || w.Seq > joined {
 			return
 		}
-		if w.Tries() {
+		if w.OnlyTries() {
 			c.finish(w, nil, err)
 		}
 	}

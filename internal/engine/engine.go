@@ -211,8 +211,8 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 	}
 	holders, contended := c.knownHolders(at)
 	// While the lock moves to another process, its holder is unknown here. The answer will name it.
-	w.Told = contended && (len(holders) > 0 || c.request.queued)
-	notify := w.Told
+	w.Notified = contended && (len(holders) > 0 || c.request.queued)
+	notify := w.Notified
 	c.unlock()
 	if notify {
 		r.Events.Contended(core.Wait{Holders: holders})

@@ -27,14 +27,14 @@ type Waiter struct {
 	Began clock.Instant
 
 	list.Links[*Waiter]
-	Seq  int64 // its number in the order in which calls joined the Queue
-	Told bool  // the caller knows, or is about to learn, that it has to wait
+	Seq      int64 // its number in the order in which calls joined the Queue
+	Notified bool  // the caller knows, or is about to learn, that it has to wait
 
-	tells, moves bool // the caller is to be notified that it has to wait, or that it has moved up
-	wait         core.Wait
-	hold         core.Hold
-	err          error
-	signal       chan struct{} // a notification, then the end; has room for both
+	notifyWait, notifyMove bool // the caller is to be notified that it has to wait, or that it has moved up
+	wait                   core.Wait
+	hold                   core.Hold
+	err                    error
+	signal                 chan struct{} // a notification, then the end; has room for both
 }
 
 // A Line is where a Waiter waits. Its mutex guards the Waiter.
@@ -78,19 +78,19 @@ func (w *Waiter) HasEnded() bool {
 	return ok && !time.Now().Before(deadline)
 }
 
-// Tries reports whether the call only tries.
-func (w *Waiter) Tries() bool { return w.Req.Wait == 0 }
+// OnlyTries reports whether the call only tries.
+func (w *Waiter) OnlyTries() bool { return w.Req.Wait == 0 }
 
 // EndsWithOutage reports whether the call does not wait for an unreachable server: it then continues without the lock, or tries
 // again by itself.
 func (w *Waiter) EndsWithOutage() bool { return w.Req.FailOpen || w.Req.Once || w.Req.Leads }
 
 // FailsFast reports whether the call ends soon if a server is unreachable.
-func (w *Waiter) FailsFast() bool { return w.Tries() || w.EndsWithOutage() }
+func (w *Waiter) FailsFast() bool { return w.OnlyTries() || w.EndsWithOutage() }
 
 // IsPatient reports whether only an answer can end the wait.
 func (w *Waiter) IsPatient() bool {
-	return w.Ctx.Done() == nil && (w.Tries() || w.Req.Wait == core.Forever)
+	return w.Ctx.Done() == nil && (w.OnlyTries() || w.Req.Wait == core.Forever)
 }
 
 // Until returns when the wait ends by itself; zero: never.
@@ -121,14 +121,14 @@ func (w *Waiter) Finish(h core.Hold, err error) {
 
 // Notify notifies the caller, in its own goroutine, of the holders in its way, and later of its moves up the queue.
 func (w *Waiter) Notify(wait core.Wait) {
-	pending := w.tells || w.moves
+	pending := w.notifyWait || w.notifyMove
 	switch {
-	case w.Tries():
+	case w.OnlyTries():
 		return
-	case !w.Told:
-		w.Told, w.tells = true, true
+	case !w.Notified:
+		w.Notified, w.notifyWait = true, true
 	case w.Req.WantsMoves && wait.Position != 0 && wait.Position != w.wait.Position:
-		w.moves = !w.tells
+		w.notifyMove = !w.notifyWait
 	default:
 		return
 	}
@@ -138,8 +138,8 @@ func (w *Waiter) Notify(wait core.Wait) {
 	}
 }
 
-// Tell records that the goroutine that made the Waiter is itself notifying the caller of wait.
-func (w *Waiter) Tell(wait core.Wait) { w.Told, w.wait = true, wait }
+// MarkNotified records that the goroutine that made the Waiter is itself notifying the caller of wait.
+func (w *Waiter) MarkNotified(wait core.Wait) { w.Notified, w.wait = true, wait }
 
 // tryPatience is how long a call that only tries waits for a server. With default settings, go-redis would wait for 10 s and
 // more.
@@ -161,8 +161,8 @@ func (w *Waiter) Limit() (limit <-chan time.Time, stop func()) {
 // News returns the result of the wait if it has ended. Otherwise it calls the caller's events.
 func (w *Waiter) News(l Line) (core.Hold, error) {
 	l.Lock()
-	h, err, tells, moves, wait := w.hold, w.err, w.tells, w.moves, w.wait
-	w.tells, w.moves = false, false
+	h, err, tells, moves, wait := w.hold, w.err, w.notifyWait, w.notifyMove, w.wait
+	w.notifyWait, w.notifyMove = false, false
 	l.Unlock()
 	switch {
 	case tells:

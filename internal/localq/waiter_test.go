@@ -163,7 +163,7 @@ func TestACallerIsNotifiedOnceOfItsWaitAndThenOfItsMoves(t *testing.T) {
 		t.Error("a call that only tries was notified that it waits")
 	}
 	told, c := newWaiter(t.Context(), func(r *core.Request) { r.WantsMoves = false })
-	told.Tell(core.Wait{Position: 3})
+	told.MarkNotified(core.Wait{Position: 3})
 	told.Notify(core.Wait{Position: 2})
 	if _, _ = told.Poll(s); c.contended != nil || c.moved != nil {
 		t.Errorf("a call that does not want moves was notified of waits %v and moves %v", c.contended, c.moved)

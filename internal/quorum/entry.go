@@ -34,7 +34,7 @@ func (e *entry) enqueue(w *localq.Waiter) error {
 		waiting-- // the first of them may get the lock immediately
 	}
 	switch most := w.Req.MaxWaiters; {
-	case w.Tries() && held:
+	case w.OnlyTries() && held:
 		return localq.Busy(holders)
 	case most > 0 && waiting >= most:
 		return localq.TooMany(waiting, holders)
@@ -75,7 +75,7 @@ func (e *entry) start() {
 // waits reports whether any caller wants more than one try.
 func (e *entry) waits() bool {
 	for w := range e.waiters.All() {
-		if !w.Tries() && !w.HasEnded() {
+		if !w.OnlyTries() && !w.HasEnded() {
 			return true
 		}
 	}

@@ -70,7 +70,7 @@ func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*vote) {
 		return
 	}
 	holders := l.describe()
-	e.failAll(localq.Busy(holders), (*localq.Waiter).Tries)
+	e.failAll(localq.Busy(holders), (*localq.Waiter).OnlyTries)
 	e.notify(core.Wait{Holders: holders})
 }
 

@@ -40,14 +40,14 @@ func (b *bid) fail(have []*vote) {
 		return // their answers show whether the lock is busy or too few nodes are reachable
 	}
 	b.noteRefusal()
-	e.failAll(b.refusal(), func(w *localq.Waiter) bool { return w.Tries() && w.Seq <= b.joined })
+	e.failAll(b.refusal(), func(w *localq.Waiter) bool { return w.OnlyTries() && w.Seq <= b.joined })
 	if !e.waits() { // there may be tries that came later
 		b.end()
 		drop(b.votes)
 		e.start()
 		return
 	}
-	e.failAll(b.refusal(), (*localq.Waiter).Tries) // tries that came later are behind a waiter
+	e.failAll(b.refusal(), (*localq.Waiter).OnlyTries) // tries that came later are behind a waiter
 	e.notify(core.Wait{Holders: e.holders})
 	hasFirst := first != nil && first.counts()
 	switch {

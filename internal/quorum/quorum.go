@@ -110,8 +110,8 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 		return nil, err
 	}
 	holders, held := e.knownHolders()
-	w.Told = held && len(holders) > 0
-	notify := w.Told
+	w.Notified = held && len(holders) > 0
+	notify := w.Notified
 	e.start()
 	l.mu.Unlock()
 	if notify {
