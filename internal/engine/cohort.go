@@ -339,8 +339,8 @@ func (c *cohort) Busy() *core.AcquireError {
 	return localq.Busy(holders)
 }
 
-// InVain implements localq.Line: either the lock is busy, or the server has not answered.
-func (c *cohort) InVain() *core.AcquireError {
+// WaitFailed implements localq.Line: either the lock is busy, or the server has not answered.
+func (c *cohort) WaitFailed() *core.AcquireError {
 	holders, held := c.knownHolders(readClock())
 	err := localq.Busy(holders)
 	switch r := c.request; {

@@ -210,8 +210,8 @@ func (e *Engine) register() {
 	runtime.AddCleanup(e, func(process string) { engines.Delete(process) }, e.process)
 }
 
-// InTheWay implements localq.Line. The hold that the server has named may belong to another Client of this process.
-func (c *cohort) InTheWay(*localq.Waiter) *core.LocalHold {
+// LocalBlocker implements localq.Line. The hold that the server has named may belong to another Client of this process.
+func (c *cohort) LocalBlocker(*localq.Waiter) *core.LocalHold {
 	found := c.e.localHold(c.key)
 	c.shard.mu.Lock()
 	var seen []core.Holder

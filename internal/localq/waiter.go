@@ -42,14 +42,14 @@ type Line interface {
 	sync.Locker
 	// Busy returns the error of a call that has holders in its way. The Line is locked, here and unless noted otherwise.
 	Busy() *core.AcquireError
-	// InVain returns the error of a wait that ends without the lock.
-	InVain() *core.AcquireError
+	// WaitFailed returns the error of a wait that ends without the lock.
+	WaitFailed() *core.AcquireError
 	// Leave removes the Waiter, and ends whatever no caller waits for afterwards.
 	Leave(w *Waiter)
 	// GiveBack releases a hold that its caller no longer wants. The Line is not locked.
 	GiveBack(h core.Hold)
-	// InTheWay returns a hold of this process that is in the way of the Waiter, or nil if none is known. The Line is not locked.
-	InTheWay(w *Waiter) *core.LocalHold
+	// LocalBlocker returns a hold of this process that is in the way of the Waiter, or nil if none is known. The Line is not locked.
+	LocalBlocker(w *Waiter) *core.LocalHold
 }
 
 // NewWaiter returns the Waiter of a call that began at that time.
@@ -213,7 +213,7 @@ func (w *Waiter) notifySelfWait(l Line) {
 	if w.Req.Permits > 1 || clock.Since(w.Began) < core.SelfWaitAfter { // selfWait is closed early when the implementation is closed
 		return
 	}
-	found := l.InTheWay(w)
+	found := l.LocalBlocker(w)
 	l.Lock()
 	waits := !w.IsOver()
 	l.Unlock()
@@ -236,7 +236,7 @@ func (w *Waiter) cancel(l Line, ended error) error {
 		defer l.Unlock()
 		return w.err
 	default:
-		err = l.InVain()
+		err = l.WaitFailed()
 		l.Leave(w)
 		l.Unlock()
 	}

@@ -24,10 +24,10 @@ type stand struct {
 }
 
 func (s *stand) Busy() *core.AcquireError               { return Busy(nil) }
-func (s *stand) InVain() *core.AcquireError             { return &core.AcquireError{Err: s.inVain} }
+func (s *stand) WaitFailed() *core.AcquireError         { return &core.AcquireError{Err: s.inVain} }
 func (s *stand) Leave(w *Waiter)                        { s.left = append(s.left, w) }
 func (s *stand) GiveBack(h core.Hold)                   { s.gaveBack = append(s.gaveBack, h) }
-func (s *stand) InTheWay(*Waiter) *core.LocalHold       { return s.inTheWay }
+func (s *stand) LocalBlocker(*Waiter) *core.LocalHold   { return s.inTheWay }
 func (s *stand) finish(w *Waiter, h core.Hold, e error) { s.Lock(); w.Finish(h, e); s.Unlock() }
 
 // A caller records its events.

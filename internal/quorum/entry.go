@@ -117,8 +117,8 @@ func (e *entry) Busy() *core.AcquireError {
 	return localq.Busy(holders)
 }
 
-// InVain implements localq.Line.
-func (e *entry) InVain() *core.AcquireError {
+// WaitFailed implements localq.Line.
+func (e *entry) WaitFailed() *core.AcquireError {
 	why := e.why
 	if b := e.bid; b != nil {
 		why = b.whyUnavailable()
@@ -144,8 +144,8 @@ func (e *entry) GiveBack(h core.Hold) {
 	_, _ = h.Release(localq.GiveUpPatience) // the engines retry failed releases in the background
 }
 
-// InTheWay implements localq.Line.
-func (e *entry) InTheWay(*localq.Waiter) *core.LocalHold {
+// LocalBlocker implements localq.Line.
+func (e *entry) LocalBlocker(*localq.Waiter) *core.LocalHold {
 	h := e.holder.Load()
 	if h == nil {
 		return nil
