@@ -32,7 +32,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	waiters = c.waiting()
 	err = h.Ended()
 	if err == nil && now >= h.deadline() {
-		err = h.outOfTime(now)
+		err = h.expiryLoss(now)
 		l.endHold(h, err)
 		if l.isUnused() {
 			l.lose(err)

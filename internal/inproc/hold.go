@@ -85,7 +85,7 @@ func (h *hold) expire() {
 }
 
 // outOfTime returns the loss of a hold whose deadline has passed.
-func (h *hold) outOfTime() error { return h.OutOfTime(clock.Now(), "its time ran out") }
+func (h *hold) outOfTime() error { return h.ExpiryLoss(clock.Now(), "its time ran out") }
 
 func (h *hold) isPast() bool { return !h.deadline.IsZero() && clock.Until(h.deadline) <= 0 }
 

@@ -105,8 +105,8 @@ func (h *Hold) MaxEnd() clock.Instant {
 	return h.Since.Add(h.Req.MaxHold)
 }
 
-// OutOfTime returns the loss of a hold that has expired by now. ranOut is the reason if its lease was not renewed.
-func (h *Hold) OutOfTime(now clock.Instant, ranOut string) error {
+// ExpiryLoss returns the loss of a hold that has expired by now. ranOut is the reason if its lease was not renewed.
+func (h *Hold) ExpiryLoss(now clock.Instant, ranOut string) error {
 	why := ranOut
 	switch end := h.MaxEnd(); {
 	case end != 0 && !now.Before(end):

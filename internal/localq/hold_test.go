@@ -26,7 +26,7 @@ func TestAHoldSaysWhyItIsOutOfTime(t *testing.T) {
 		"it was forgotten":             {Req: &core.Request{}, Forgotten: true},
 		"it ran out of something else": NewHold(&core.Request{MaxHold: time.Second}, 1, now),
 	} {
-		if err := h.OutOfTime(now, "it ran out of something else"); !errors.Is(err, core.ErrLost) || !strings.Contains(err.Error(), want) {
+		if err := h.ExpiryLoss(now, "it ran out of something else"); !errors.Is(err, core.ErrLost) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

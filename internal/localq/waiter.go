@@ -240,11 +240,11 @@ func (w *Waiter) cancel(l Line, ended error) error {
 		l.Leave(w)
 		l.Unlock()
 	}
-	return WithEnd(err, ended)
+	return WithContextErr(err, ended)
 }
 
-// WithEnd makes err also wrap the error of the call's context; nil: the context has not ended.
-func WithEnd(err *core.AcquireError, ended error) *core.AcquireError {
+// WithContextErr makes err also wrap the error of the call's context; nil: the context has not ended.
+func WithContextErr(err *core.AcquireError, ended error) *core.AcquireError {
 	if ended != nil {
 		err.Err = fmt.Errorf("%w: %w", err.Err, ended)
 	}

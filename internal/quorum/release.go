@@ -42,7 +42,7 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 		return waiters, err
 	}
 	if h.Expired() {
-		err = h.outOfTime()
+		err = h.expiryLoss()
 		h.end(err)
 		h.lease.lose(err)
 		l.mu.Unlock()
