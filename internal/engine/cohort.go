@@ -249,7 +249,7 @@ func (c *cohort) giveToFirst(l *lease, now clock.Instant) {
 // passOn gives the lease to the next waiter of this process, if tokens and limits allow it.
 func (c *cohort) passOn(l *lease, now clock.Instant) bool {
 	w := c.waiters.First()
-	if w == nil || l.isRead() || l.tokens.AreUsed() || !localq.MayFollow(l.holds.First().Req, l.duration, w.Req) || !l.isFresh(now) {
+	if w == nil || l.isRead() || l.tokens.IsEmpty() || !localq.MayFollow(l.holds.First().Req, l.duration, w.Req) || !l.isFresh(now) {
 		return false
 	}
 	if l.contended {

@@ -44,7 +44,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	if c.isShared() {
 		return waiters, h.beginReleaseOfShare(now, patience), nil
 	}
-	linger := h.Rest()
+	linger := h.Linger()
 	if linger <= 0 && (c.passOn(l, now) || l.passInBatch(h, now)) {
 		h.Over = true
 		c.e.active.End()
@@ -108,7 +108,7 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, d
 	if l.grantBatch != nil {
 		r.served = l.grantBatch.servedIDs(l.grantBatch.removed)
 	}
-	if h.Rest() > 0 && !l.c.isShared() {
+	if h.Linger() > 0 && !l.c.isShared() {
 		r.lingers = h.KeptUntil()
 	}
 	return r

@@ -206,7 +206,7 @@ func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 		time.Sleep(time.Second) // tokens are taken of the time that has passed
 		b.release(before)
 		h := b.wantGranted("the first", first)
-		if h.lease.tokens.AreUsed() {
+		if h.lease.tokens.IsEmpty() {
 			b.Fatal("it has no token for the next one")
 		}
 		if err := h.Downgrade(b.Context()); err != nil {

@@ -197,7 +197,7 @@ func (h *hold) Release(time.Duration) (int, error) {
 		return waiters, err
 	}
 	e.endPlace(h.Req.Place)
-	if rest := h.Rest(); err == nil && rest > 0 {
+	if rest := h.Linger(); err == nil && rest > 0 {
 		h.linger(rest)
 		return waiters, nil
 	}

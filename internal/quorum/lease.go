@@ -238,7 +238,7 @@ func (h *hold) passOn() bool {
 	l := h.lease
 	w := l.e.waiters.Leader()
 	switch {
-	case w == nil, l.tokens.AreUsed(), l.passes >= localq.MaxBlock:
+	case w == nil, l.tokens.IsEmpty(), l.passes >= localq.MaxBlock:
 		return false
 	case !localq.MayFollow(l.terms, l.terms.Lease, w.Req): // it may have been extended
 		return false

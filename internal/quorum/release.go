@@ -48,7 +48,7 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 		l.mu.Unlock()
 		return waiters, err
 	}
-	rest := h.Rest()
+	rest := h.Linger()
 	if rest <= 0 && h.passOn() {
 		l.mu.Unlock()
 		return waiters, nil
