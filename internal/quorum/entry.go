@@ -64,7 +64,7 @@ func (e *entry) start() {
 		return
 	}
 	if e.waiters.Leader() == nil {
-		e.tidy()
+		e.removeIfIdle()
 		return
 	}
 	b := &bid{e: e, begun: time.Now(), votes: make([]*vote, len(e.l.nodes))}
@@ -160,11 +160,11 @@ func (e *entry) abandon() {
 		b.end()
 		drop(b.votes)
 	}
-	e.tidy()
+	e.removeIfIdle()
 }
 
-// tidy removes the entry if it is not used.
-func (e *entry) tidy() {
+// removeIfIdle removes the entry if it is not used.
+func (e *entry) removeIfIdle() {
 	if e.waiters.Len == 0 && e.bid == nil && e.lease == nil && e.release == nil && e.l.entries[e.key] == e {
 		delete(e.l.entries, e.key)
 	}

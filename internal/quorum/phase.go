@@ -15,7 +15,7 @@ func (b *bid) abandon(err error) {
 	b.end()
 	drop(b.votes)
 	b.e.failAll(&core.AcquireError{Err: err}, nil)
-	b.e.tidy()
+	b.e.removeIfIdle()
 }
 
 // fail continues when the nodes that were asked are not enough. The votes in have were granted.
@@ -53,7 +53,7 @@ func (b *bid) fail(have []*vote) {
 	switch {
 	case b.phase == inOrder || b.phase == asks && hasFirst && len(have) < l.cfg.Quorum:
 		b.acquireInOrder()
-	case first != nil && first.stands():
+	case first != nil && first.isQueueing():
 		b.dropOthers()
 		b.phase = waits
 		b.stopTimer()
@@ -69,8 +69,8 @@ func (b *bid) fail(have []*vote) {
 	}
 }
 
-// stands reports whether the request is in the queue, or on its way there.
-func (v *vote) stands() bool { return v.state == queued || v.state == asking && v.req.Wait != 0 }
+// isQueueing reports whether the request is in the queue, or on its way there.
+func (v *vote) isQueueing() bool { return v.state == queued || v.state == asking && v.req.Wait != 0 }
 
 // sameServer returns an error if a node refused the bid because another node has granted it to the same bid.
 func (b *bid) sameServer() error {

@@ -105,7 +105,7 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 	}
 	e := l.entry(r.Key)
 	if err := e.enqueue(w); err != nil {
-		e.tidy()
+		e.removeIfIdle()
 		l.mu.Unlock()
 		return nil, err
 	}
