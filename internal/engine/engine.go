@@ -50,19 +50,19 @@ import (
 
 // A Config configures an Engine.
 type Config struct {
-	Prefix      string
-	LocalPasses int // passes within this process while another process waits
-	Replicas    transport.Replicas
-	Quarantine  time.Duration // 0: none
-	Margin      time.Duration // how much earlier a deadline is than the expiry on the server; negative: 1 % of the lease + 2 ms
-	Unlock      time.Duration // how long a release waits for its confirmation
-	Logger      *slog.Logger
-	Waits       *deadlock.Registry // the nested waits of the process
+	Prefix        string
+	LocalPasses   int // passes within this process while another process waits
+	Replicas      transport.Replicas
+	Quarantine    time.Duration // 0: none
+	Margin        time.Duration // how much earlier a deadline is than the expiry on the server; negative: 1 % of the lease + 2 ms
+	UnlockTimeout time.Duration // how long a release waits for its confirmation
+	Logger        *slog.Logger
+	Waits         *deadlock.Registry // the nested waits of the process
 }
 
 // DefaultConfig returns the defaults of a Client.
 func DefaultConfig() Config {
-	return Config{Prefix: "lockmw", LocalPasses: 32, Margin: -1, Unlock: 2 * time.Second, Logger: slog.Default(), Waits: deadlock.Shared}
+	return Config{Prefix: "lockmw", LocalPasses: 32, Margin: -1, UnlockTimeout: 2 * time.Second, Logger: slog.Default(), Waits: deadlock.Shared}
 }
 
 // An Engine implements core.Locks on Redis.
@@ -128,7 +128,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, rdb: rdb,
 		layout:   script.NewLayout(cfg.Prefix, topology.Cluster),
-		sender:   transport.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2), cfg.Replicas),
+		sender:   transport.NewSender(rdb, topology, min(time.Second, cfg.UnlockTimeout/2), cfg.Replicas),
 		process:  processName(random),
 		idStem:   script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		secretOf: script.NewSecrets().Of,
@@ -150,7 +150,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.recovery.init(e)
 	e.probe = transport.NewProbe(e.sender, e.schedule, cfg.Prefix, cfg.Logger)
 	e.identity.init(e, topology)
-	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
+	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.UnlockTimeout, cfg.UnlockTimeout/8)
 	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.SelfWaitAfter+core.SelfWaitAfter/4, core.SelfWaitAfter/4)
 	e.register()
 	return e, nil

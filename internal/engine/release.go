@@ -139,7 +139,7 @@ func (r *release) run(patience time.Duration) error {
 
 // sendRelease sends a call that ends holds.
 func (e *Engine) sendRelease(k *transport.Call, patience time.Duration) {
-	if patience < e.cfg.Unlock {
+	if patience < e.cfg.UnlockTimeout {
 		e.sender.Start(k) // the caller does not wait that long
 	} else {
 		e.sender.Inline(k, true)
@@ -156,7 +156,7 @@ func (r *release) await(patience time.Duration) error {
 	}
 	now := clock.Now()
 	ctx := e.releaseTimeouts.Next(now)
-	if left := patience - now.Sub(r.begun); left < e.cfg.Unlock-time.Millisecond {
+	if left := patience - now.Sub(r.begun); left < e.cfg.UnlockTimeout-time.Millisecond {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, left)
 		defer cancel()

@@ -102,7 +102,7 @@ func TestAHolderWaitsForTheServerNoLongerThanItHolds(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- change(b.Context()) }()
 			time.Sleep(3 * time.Second)
-			_, _ = h.Release(b.e.cfg.Unlock)
+			_, _ = h.Release(b.e.cfg.UnlockTimeout)
 			if err := <-done; !errors.Is(err, core.ErrNotHeld) {
 				b.Errorf("%v, want ErrNotHeld", err)
 			}

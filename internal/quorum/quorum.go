@@ -37,12 +37,12 @@ import (
 
 // A Config contains the settings of New.
 type Config struct {
-	Quorum   int           // how many nodes must grant a lock
-	Tokens   bool          // holds have fencing tokens
-	Limit    time.Duration // how long a node may take to answer
-	MinDelay time.Duration // shortest random pause between two failed bids
-	MaxDelay time.Duration // upper limit of that pause, which doubles up to it
-	Unlock   time.Duration // how long a release may take to be confirmed
+	Quorum        int           // how many nodes must grant a lock
+	Tokens        bool          // holds have fencing tokens
+	NodeTimeout   time.Duration // how long a node may take to answer
+	MinDelay      time.Duration // shortest random pause between two failed bids
+	MaxDelay      time.Duration // upper limit of that pause, which doubles up to it
+	UnlockTimeout time.Duration // how long a release may take to be confirmed
 }
 
 // Locks implements core.Locks over several engines.
@@ -80,7 +80,7 @@ func New(engines []*engine.Engine, cfg Config) *Locks {
 	l.ctx, l.cancel = context.WithCancel(background)
 	l.work, l.idleTimes = make(chan func()), transport.NewTimeouts(l.ctx, idleTime, idleTime/4)
 	l.selfWaits = transport.NewTimeouts(background, core.SelfWaitAfter+core.SelfWaitAfter/4, core.SelfWaitAfter/4)
-	l.releases = transport.NewTimeouts(background, cfg.Unlock, cfg.Unlock/8)
+	l.releases = transport.NewTimeouts(background, cfg.UnlockTimeout, cfg.UnlockTimeout/8)
 	for i, e := range engines {
 		l.nodes = append(l.nodes, newNode(l, i, e))
 		if len(engines) > 1 {

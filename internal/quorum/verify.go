@@ -63,7 +63,7 @@ type nodeCounter struct {
 
 // readCounter reads the node's counter and its note.
 func (n *node) readCounter(key string) (a nodeCounter) {
-	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
 	defer cancel()
 	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
 		a.id = n.engine.TrustedServer(key)
@@ -85,7 +85,7 @@ func (n *node) verify(key string, answers []nodeCounter) error {
 			greatest = max(greatest, a.last)
 		}
 	}
-	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
 	defer cancel()
 	if all := len(answers); all > 1 && others < all-n.l.cfg.Quorum+1 {
 		most, err := n.greatestLost(ctx)
@@ -139,7 +139,7 @@ func (l *Locks) CarryTokens(ctx context.Context, to []*engine.Engine) error {
 	last := make([]int64, len(l.nodes))
 	errs := make([]error, len(l.nodes))
 	each(l.nodes, func(n *node) {
-		inner, cancel := context.WithTimeout(ctx, l.cfg.Limit)
+		inner, cancel := context.WithTimeout(ctx, l.cfg.NodeTimeout)
 		defer cancel()
 		last[n.index], errs[n.index] = n.engine.Counter(inner, counterKey)
 	})

@@ -65,7 +65,7 @@ func (v *vote) send(ctx context.Context) {
 	} else {
 		inner, cancel := context.WithCancel(v.n.engine.Context())
 		v.cancel = cancel
-		v.answerTimer = time.AfterFunc(v.e.l.cfg.Limit, v.onNoAnswer)
+		v.answerTimer = time.AfterFunc(v.e.l.cfg.NodeTimeout, v.onNoAnswer)
 		ctx = &limitedContext{inner, ctx}
 	}
 	v.e.l.spawn(func() {
@@ -173,7 +173,7 @@ func (v *vote) drop() {
 func (v *vote) giveBack() {
 	v.lose()
 	v.e.l.spawn(func() {
-		_, err := v.hold.Release(v.e.l.cfg.Unlock) // the engine retries a failed release
+		_, err := v.hold.Release(v.e.l.cfg.UnlockTimeout) // the engine retries a failed release
 		v.e.l.mu.Lock()
 		defer v.e.l.mu.Unlock()
 		v.endLate(err == nil)
