@@ -336,8 +336,8 @@ func (e *Engine) endRound() {
 
 // sendRound runs calls in pipelines, each in its own goroutine, if fewer than most are in flight to the node.
 func (e *Engine) sendRound(calls []*transport.Call, most int) {
-	for node, batch := range e.sender.ByNode(calls) {
-		for _, part := range transport.ByTimeout(batch, maxCalls) {
+	for node, batch := range e.sender.GroupByNode(calls) {
+		for _, part := range transport.GroupByTimeout(batch, maxCalls) {
 			e.sendPipeline(node, part, most)
 		}
 	}

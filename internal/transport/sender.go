@@ -363,8 +363,8 @@ func (s *Sender) contextOf(k *Call) (context.Context, context.CancelFunc) {
 // senderKey is the context key of the Sender that the context ends with.
 type senderKey struct{}
 
-// ByNode divides calls by the nodes of a Cluster, so that no node delays calls to others. The key is nil if there is no Cluster.
-func (s *Sender) ByNode(calls []*Call) map[*redis.Client][]*Call {
+// GroupByNode divides calls by the nodes of a Cluster, so that no node delays calls to others. The key is nil if there is no Cluster.
+func (s *Sender) GroupByNode(calls []*Call) map[*redis.Client][]*Call {
 	if s.cluster == nil {
 		return map[*redis.Client][]*Call{nil: calls}
 	}
