@@ -94,7 +94,7 @@ func (c *cohort) failIf(err error, chosen func(w *localq.Waiter) bool) {
 // findOutage checks in the background whether the connection pool is exhausted because of an outage. If so, it ends the waits of
 // callers that do not wait for an outage to end.
 func (e *Engine) findOutage(c *cohort, err error) {
-	e.diagnoses.Tell(e.serverOf(c.key), transport.Failure(err), func(explained error) {
+	e.diagnoses.ExplainAsync(e.serverOf(c.key), transport.Failure(err), func(explained error) {
 		if core.FaultOf(explained) != core.Outage {
 			return
 		}
@@ -121,7 +121,7 @@ func (e *Engine) warnOfOutage(key string, since clock.Instant, err error) {
 		return
 	}
 	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
-		e.diagnoses.Tell(e.serverOf(key), err, func(explained error) {
+		e.diagnoses.ExplainAsync(e.serverOf(key), err, func(explained error) {
 			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", since.Time(), "error", explained, "suppressed", missed)
 		})
 	}

@@ -89,8 +89,8 @@ func (k *diagnosis) connect(client pooled) {
 	}
 }
 
-// tell calls told with the result of explain, in the background if that takes time.
-func (k *diagnosis) tell(rdb any, err error, told func(explained error)) {
+// explainAsync calls told with the result of explain, in the background if that takes time.
+func (k *diagnosis) explainAsync(rdb any, err error, told func(explained error)) {
 	k.mu.Lock()
 	inBackground := IsUnexplained(err) && !k.stopped
 	if inBackground {
@@ -193,9 +193,9 @@ type Diagnoses struct {
 // Explain adds the reason why the server of a client does not answer to an error that lacks it.
 func (n *Diagnoses) Explain(client any, err error) error { return n.of(client).explain(client, err) }
 
-// Tell calls told with the result of Explain, in the background if that takes time.
-func (n *Diagnoses) Tell(client any, err error, told func(explained error)) {
-	n.of(client).tell(client, err, told)
+// ExplainAsync calls told with the result of Explain, in the background if that takes time.
+func (n *Diagnoses) ExplainAsync(client any, err error, told func(explained error)) {
+	n.of(client).explainAsync(client, err, told)
 }
 
 func (n *Diagnoses) of(client any) *diagnosis {
