@@ -84,7 +84,7 @@ func (r *request) call() *transport.Call {
 		a.SecretOf = e.secretOf
 	}
 	k := a.Call(ctx, e.scripts, r.onAcquired)
-	if e.sender.SendsAgain() {
+	if e.sender.MayResend() {
 		k.Late = r.onLateAnswer
 	}
 	return k

@@ -237,7 +237,7 @@ func (s *subscriber) moved(list []*Inbox) {
 	if len(list) == 0 {
 		return
 	}
-	s.all.Sender.Reload()
+	s.all.Sender.ReloadSlots()
 	s.all.wg.Go(func() { s.all.Reader.Moved(s.node, list) })
 	s.all.wg.Go(func() { s.all.subscribeAgain(list, 1) })
 }

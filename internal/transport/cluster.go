@@ -27,8 +27,8 @@ type reload struct {
 	waiting int       // questions without an answer
 	asked   int       // questions sent so far
 
-	heeding sync.Mutex // held while an answer is handled
-	heeded  int        // the latest question whose answer was used
+	handling sync.Mutex // held while an answer is handled
+	handled  int        // the latest question whose answer was used
 }
 
 const (
@@ -117,20 +117,20 @@ func (r *reload) question(n int) {
 	r.waiting--
 	r.mu.Unlock()
 	if err == nil && len(masters) > 0 { // a node that was reset, or has just joined, has no masters to report
-		r.heed(n, masters)
+		r.onAnswer(n, masters)
 	}
 }
 
-// heed handles the answer to the nth question, unless a later question was answered before: a node that hung may not have noticed
+// onAnswer handles the answer to the nth question, unless a later question was answered before: a node that hung may not have noticed
 // that another one has taken its place. go-redis has used that old answer, so it must ask again.
-func (r *reload) heed(n int, masters map[*redis.Client]bool) {
-	r.heeding.Lock()
-	defer r.heeding.Unlock()
-	if n < r.heeded {
+func (r *reload) onAnswer(n int, masters map[*redis.Client]bool) {
+	r.handling.Lock()
+	defer r.handling.Unlock()
+	if n < r.handled {
 		r.ask(0)
 		return
 	}
-	r.heeded = n
+	r.handled = n
 	r.s.onMasters(masters)
 }
 
@@ -193,7 +193,7 @@ func (s *Sender) checkOpen() {
 	}
 	s.mu.Unlock()
 	if late {
-		s.Late()
+		s.NoteLateAnswer()
 	}
 }
 
@@ -242,7 +242,7 @@ func (s *Sender) unanswered(batch []*Call) []*Call {
 
 // onMasters handles the present set of a Cluster's masters.
 func (s *Sender) onMasters(masters map[*redis.Client]bool) {
-	s.sendAgain(masters)
+	s.resend(masters)
 	deposed := false
 	for node := range s.nodes.Range {
 		if !masters[node.(*redis.Client)] {
@@ -255,8 +255,8 @@ func (s *Sender) onMasters(masters map[*redis.Client]bool) {
 	}
 }
 
-// sendAgain sends calls again if their nodes are not among the masters. Calls that have not yet gone out change their queue.
-func (s *Sender) sendAgain(masters map[*redis.Client]bool) {
+// resend sends calls again if their nodes are not among the masters. Calls that have not yet gone out change their queue.
+func (s *Sender) resend(masters map[*redis.Client]bool) {
 	var send []*Call
 	s.mu.Lock()
 	for o := range s.open.All() {

@@ -235,7 +235,7 @@ func GroupByTimeout(calls []*Call, most int) (batches [][]*Call) {
 func (s *Sender) RunWithin(batch []*Call) {
 	ctx, cancel := context.WithTimeout(s.ctx, batch[0].Timeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, s.Late) // go-redis may wait much longer for the answer
+	stop := context.AfterFunc(ctx, s.NoteLateAnswer) // go-redis may wait much longer for the answer
 	defer stop()
 	s.RunBatch(ctx, batch)
 }

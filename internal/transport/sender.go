@@ -51,10 +51,10 @@ type Sender struct {
 	rdb      redis.UniversalClient
 	patience time.Duration // of a patient caller
 
-	common  *sendQueue  // to the server; in a Cluster, through its client, which finds the node
-	cluster Cluster     // nil: not a Cluster
-	nodes   sync.Map    // of a Cluster: a *sendQueue by the *redis.Client of the node
-	inSight atomic.Bool // the Cluster has answered
+	common          *sendQueue  // to the server; in a Cluster, through its client, which finds the node
+	cluster         Cluster     // nil: not a Cluster
+	nodes           sync.Map    // of a Cluster: a *sendQueue by the *redis.Client of the node
+	clusterAnswered atomic.Bool // the Cluster has answered
 
 	batching  atomic.Bool // batch scripts may be used
 	gathers   sync.Once
@@ -121,8 +121,8 @@ func (s *Sender) CanMultiKey() bool {
 	return false
 }
 
-// SendsAgain reports whether a call may have more than one answer: see Call.Late.
-func (s *Sender) SendsAgain() bool { return s.cluster != nil }
+// MayResend reports whether a call may have more than one answer: see Call.Late.
+func (s *Sender) MayResend() bool { return s.cluster != nil }
 
 // Start runs k in a goroutine as soon as there is room for it.
 func (s *Sender) Start(k *Call) {
@@ -156,7 +156,7 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 	if away {
 		r.quick.Store(false)
 		if patient {
-			s.Late()
+			s.NoteLateAnswer()
 		}
 	}
 	if isMissingScript(err) {
@@ -251,8 +251,8 @@ func (s *Sender) run(k *Call) *redis.Cmd {
 
 // Note records the outcome of a command.
 func (s *Sender) Note(err error) {
-	if (err == nil || IsReply(err)) && !s.inSight.Load() {
-		s.inSight.Store(true)
+	if (err == nil || IsReply(err)) && !s.clusterAnswered.Load() {
+		s.clusterAnswered.Store(true)
 	}
 	if err != nil && redis.HasErrorPrefix(err, "CROSSSLOT") {
 		s.batching.Store(false)
@@ -263,11 +263,11 @@ func (s *Sender) Note(err error) {
 	}
 }
 
-// Reload makes the client of a Cluster ask soon which node has which slots.
-func (s *Sender) Reload() { s.reload.ask(0) }
+// ReloadSlots makes the client of a Cluster ask soon which node has which slots.
+func (s *Sender) ReloadSlots() { s.reload.ask(0) }
 
-// Late records that an answer is late: its node may be unreachable.
-func (s *Sender) Late() { s.reload.ask(reloadTime) }
+// NoteLateAnswer records that an answer is late: its node may be unreachable.
+func (s *Sender) NoteLateAnswer() { s.reload.ask(reloadTime) }
 
 // spawn runs f in a goroutine that Stop waits for. It reports false, and does not run f, after Stop.
 func (s *Sender) spawn(f func()) bool {
