@@ -66,7 +66,7 @@ func AcquireAllAnswer(r *transport.Reply, n int) ([]Grant, error) {
 		}
 	}
 	if r.Err == nil && !grants[0].isValid() {
-		r.Strange()
+		r.SetMalformed()
 	}
 	if r.Err != nil {
 		return nil, r.Err

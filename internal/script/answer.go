@@ -58,7 +58,7 @@ func readHolders(r *transport.Reply, inboxPrefix string) []core.Holder {
 func readGrant(r *transport.Reply) Grant {
 	g := Grant{Token: r.Int(), Tokens: r.Int(), Waiting: r.Int()}
 	if r.Err == nil && !g.isValid() {
-		r.Err = fmt.Errorf("%w: token %d, %d of them", transport.ErrStrange, g.Token, g.Tokens)
+		r.Err = fmt.Errorf("%w: token %d, %d of them", transport.ErrMalformed, g.Token, g.Tokens)
 	}
 	return g
 }

@@ -39,7 +39,7 @@ func LookAnswer(r *transport.Reply) (*deadlock.View, error) {
 func readNumber(r *transport.Reply) int {
 	n, err := strconv.Atoi(r.Text())
 	if err != nil {
-		r.Strange()
+		r.SetMalformed()
 	}
 	return n
 }

@@ -58,7 +58,7 @@ func StatusAnswer(r *transport.Reply) (*Stored, error) {
 			t := ticket{id: queue.Text()}
 			var err error
 			if t.place, err = strconv.ParseFloat(queue.Text(), 64); err != nil {
-				queue.Strange()
+				queue.SetMalformed()
 			}
 			all = append(all, t)
 		})
