@@ -53,7 +53,7 @@ func (b *bubble) engine(edit ...func(*redis.Options)) *Engine {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.probe.Off()
+	e.probe.Disable()
 	b.Cleanup(func() { _ = e.Close() })
 	return e
 }

@@ -68,7 +68,7 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 		holders, _ := c.knownHolders(at)
 		return nil, localq.TooMany(waiting, holders)
 	}
-	c.e.probe.Plan()
+	c.e.probe.Schedule()
 	c.waiters.Push(w)
 	c.waits++
 	if l := c.lease; l != nil && c.isShared() {

@@ -34,7 +34,7 @@ func inDeposedCluster(t *testing.T, test func(b *bubble, c *deposedCluster)) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		e.probe.Off()
+		e.probe.Disable()
 		e.sender.Note(nil) // the Cluster is in sight
 		b.e = e
 		b.Cleanup(func() { _ = e.Close() })

@@ -32,7 +32,7 @@ func inLoggedOutage(t *testing.T, test func(t *testing.T, s *redistest.Server, e
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.probe.Off()
+		e.probe.Disable()
 		s.Mini.SetError("CLUSTERDOWN The cluster is down")
 		test(t, s, e, log)
 		_ = e.Close()

@@ -52,7 +52,7 @@ func inShardedBubble(t *testing.T, test func(b *shardedBubble)) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		e.probe.Off()
+		e.probe.Disable()
 		b.Cleanup(func() { _ = e.Close() })
 		_ = b.e.Close()
 		b.e = e
