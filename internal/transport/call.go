@@ -64,7 +64,7 @@ type Call struct {
 	done       func(*Reply)
 	sent       clock.Instant // before the first byte was sent
 	before     int32         // Copies when it was last sent
-	open       *open         // nil: it does not go to a Cluster, or was sent in a pipeline by its caller
+	open       *openCall     // nil: it does not go to a Cluster, or was sent in a pipeline by its caller
 	replicaErr error         // why its writes do not count yet; nil: they do
 	moved      bool          // replicaErr is set, and the slot has left the replicas of its former master
 

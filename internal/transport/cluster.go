@@ -139,23 +139,23 @@ func (r *reload) onAnswer(n int, masters map[*redis.Client]bool) {
 // first answer counts. A second one may arrive much later, when the server no longer has the id's done mark and may grant it
 // something: the call receives that answer as Late.
 
-// An open is an unanswered call to a node of a Cluster. Once it is in the list, the mutex of the Sender guards it.
-type open struct {
-	list.Links[*open]
+// An openCall is an unanswered call to a node of a Cluster. Once it is in the list, the mutex of the Sender guards it.
+type openCall struct {
+	list.Links[*openCall]
 
 	call   *Call
 	node   *redis.Client
 	since  time.Time // when it was passed to the Sender
 	args   []any     // the original arguments of the call
-	first  *open     // the call that this is a copy of; nil: none
+	first  *openCall // the call that this is a copy of; nil: none
 	copied bool
 	listed bool
 	over   bool // it or a copy of it was answered
 }
 
 // openAt returns the open of a call that is sent to a node.
-func (k *Call) openAt(node *redis.Client) *open {
-	o := &open{call: k, node: node, args: k.args}
+func (k *Call) openAt(node *redis.Client) *openCall {
+	o := &openCall{call: k, node: node, args: k.args}
 	if k.open != nil {
 		o.first = k.open.first
 	}
@@ -208,7 +208,7 @@ func (s *Sender) answer(k *Call, reply *Reply) {
 }
 
 // isFirst records an answer, and reports whether it is the first.
-func (s *Sender) isFirst(o *open) bool {
+func (s *Sender) isFirst(o *openCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unlist(o)
@@ -221,7 +221,7 @@ func (s *Sender) isFirst(o *open) bool {
 	return !was
 }
 
-func (s *Sender) unlist(o *open) {
+func (s *Sender) unlist(o *openCall) {
 	if o.listed {
 		o.listed = false
 		s.open.Remove(o)
@@ -280,13 +280,13 @@ func (s *Sender) resend(masters map[*redis.Client]bool) {
 }
 
 // copy returns a copy of a call that has no answer. The original may still arrive, so the copy counts as sent once more.
-func (o *open) copy() *Call {
+func (o *openCall) copy() *Call {
 	k := o.call
 	if k.Copies != nil {
 		k.Copies.Add(1)
 	}
 	return &Call{
 		Limit: k.Limit, Late: k.Late, Copies: k.Copies, ctx: k.ctx, script: k.script, args: o.args, done: k.done,
-		open: &open{first: cmp.Or(o.first, o)},
+		open: &openCall{first: cmp.Or(o.first, o)},
 	}
 }

@@ -34,7 +34,7 @@ func TestNoQuestionWhileAnswersAreInTime(t *testing.T) {
 		defer s.Stop()
 		for range 100 {
 			k, _ := newCounted(func(*Reply) {})
-			k.open = &open{call: k}
+			k.open = &openCall{call: k}
 			s.mu.Lock()
 			s.noteOpen(k)
 			s.mu.Unlock()

@@ -71,11 +71,11 @@ type Sender struct {
 	mu         sync.Mutex
 	stopped    bool
 	paused     bool
-	flying     int              // in flight
-	open       list.List[*open] // unanswered calls to a Cluster, the oldest first
-	checkTimer *time.Timer      // for the next check of these
-	checkSet   bool             // checkTimer is set
-	idle       chan struct{}    // closed when flying becomes 0; nil if no caller waits for that
+	flying     int                  // in flight
+	open       list.List[*openCall] // unanswered calls to a Cluster, the oldest first
+	checkTimer *time.Timer          // for the next check of these
+	checkSet   bool                 // checkTimer is set
+	idle       chan struct{}        // closed when flying becomes 0; nil if no caller waits for that
 }
 
 // NewSender returns a Sender. patience is how long a patient caller waits for the first try of its call.
