@@ -130,7 +130,7 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 		queues: c.waiters.Len > c.waiters.Tries, snapshot: c.snapshot(),
 		seen: c.slot.greatest.Load(),
 	}
-	r.timer.Of(r)
+	r.timer.SetOwner(r)
 	c.request, c.sentAt = r, clock.Now()
 	c.e.ids.set(r.id, r)
 	return r
@@ -196,7 +196,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	if l.contended {
 		c.tokenBlock = 0
 	}
-	l.timer.Of(l)
+	l.timer.SetOwner(l)
 	l.expires.Store(int64(until))
 	l.renewAfter(now, until.Sub(now)/3)
 	l.listen(then)

@@ -37,7 +37,7 @@ func (c *cohort) beginNested(w *localq.Waiter) *nested {
 	}
 	e := c.e
 	n := &nested{c: c, w: w}
-	n.timer.Of(n)
+	n.timer.SetOwner(n)
 	n.NestedWait = deadlock.NestedWait{
 		Waits: e.cfg.Waits, Request: w.Req, Began: w.Began.Time(), Until: w.Until(), Process: e.process, Site: site{e}, Call: n, Wake: n.wake,
 	}

@@ -176,7 +176,7 @@ const (
 
 func (y *identityWatcher) init(e *Engine, t transport.Topology) {
 	y.e = e
-	y.timer.Of(y)
+	y.timer.SetOwner(y)
 	y.known = make(map[*redis.Client]string)
 	y.replaceable = !t.Single && !t.Cluster
 	if y.pause = identityPause; y.replaceable {

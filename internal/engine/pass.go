@@ -146,7 +146,7 @@ func (l *lease) startGrantBatch(ids string) {
 		return
 	}
 	n := &grantBatch{lease: l}
-	n.timer.Of(n)
+	n.timer.SetOwner(n)
 	for id := range strings.SplitSeq(ids, ",") {
 		r, ok := c.e.find(id).(*request)
 		if !ok || r.c.entry != c.entry {

@@ -39,7 +39,7 @@ const recoveryPause = time.Second
 
 func (y *recovery) init(e *Engine) {
 	y.e = e
-	y.timer.Of(y)
+	y.timer.SetOwner(y)
 	e.sender.Observe(y.note, y.deposed)
 }
 

@@ -100,7 +100,7 @@ type release struct {
 // newRelease prepares a release of the lease, after detachKeepingID.
 func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, deadline clock.Instant) *release {
 	r := &release{l: l, begun: now, until: now.Add(patience), deadline: deadline, over: make(chan struct{})}
-	r.timer.Of(r)
+	r.timer.SetOwner(r)
 	l.c.e.endings.begin(true)
 	if h.keepsPlace() {
 		r.place = h.Req.Place
@@ -296,7 +296,7 @@ func (e *Engine) cancel(c *cancellation, lease time.Duration) {
 		lease = max(lease, script.QueueTTL)
 	}
 	c.e, c.until, c.delay = e, clock.Now().Add(lease+script.AcceptWindow), minCancelDelay
-	c.timer.Of(c)
+	c.timer.SetOwner(c)
 	e.endings.begin(c.isHold)
 	c.send()
 }

@@ -220,7 +220,7 @@ func (c *cohort) startReporter(l *lease, reported int) {
 		return // other callers have tickets
 	}
 	c.reporter = &waiterReporter{lease: l, reported: waiterCount{calls: reported}}
-	c.reporter.timer.Of(c.reporter)
+	c.reporter.timer.SetOwner(c.reporter)
 }
 
 // planReport makes sure that the server receives the number of callers behind the lease.

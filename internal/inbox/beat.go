@@ -29,7 +29,7 @@ func (all *Inboxes) AddWaits(b *Inbox, n int) {
 	if b.waiting.Add(int64(n)) > 0 && b.armed.CompareAndSwap(false, true) {
 		b.all, b.inbox = all, b
 		b.began.Store(int64(clock.Now()))
-		b.timer.Of(&b.beats)
+		b.timer.SetOwner(&b.beats)
 		all.Schedule.SetAfter(&b.timer, beatInterval, beatSlack)
 	}
 }

@@ -42,7 +42,7 @@ const (
 
 func (m *deadSubscription) init(all *Inboxes) {
 	m.all, m.missing, m.pause = all, make(map[string]missing), minResubscribePause
-	m.timer.Of(m)
+	m.timer.SetOwner(m)
 }
 
 // Expect records that a poll has found the grant of an id whose message must arrive at b.

@@ -103,7 +103,7 @@ const (
 // NewInboxes returns Inboxes without subscriptions.
 func NewInboxes(cfg Config) *Inboxes {
 	all := &Inboxes{Config: cfg, Cluster: transport.ClusterOf(cfg.Client), subscribers: make(map[*redis.Client]*subscriber)}
-	all.anew.Of(all)
+	all.anew.SetOwner(all)
 	all.pingAfter.Store(int64(PingAfter))
 	all.dead.init(all)
 	return all

@@ -33,7 +33,7 @@ const (
 // NewProbe returns a Probe of the servers of s. It must be called before calls gather.
 func NewProbe(s *Sender, schedule *timers.Schedule, prefix string, logger *slog.Logger) *Probe {
 	p := &Probe{s: s, schedule: schedule, prefix: prefix, logger: logger}
-	p.timer.Of(p)
+	p.timer.SetOwner(p)
 	s.onGathers = func() {
 		p.Skip()
 		schedule.SetNow(&p.timer)
