@@ -72,7 +72,7 @@ func (r *request) call() *transport.Call {
 	r.count(c.waiters.Len - c.waiters.Tries)
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
-		About: aboutOf(want),
+		Info:  holderInfoOf(want),
 		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayBatch(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 	}
@@ -100,9 +100,9 @@ func (r *request) sendCleared() {
 	}
 }
 
-// aboutOf returns the facts about a caller that the server stores.
-func aboutOf(r *core.Request) script.About {
-	a := script.About{Owner: r.Owner, Fixed: r.Fixed, MinHold: r.MinHold, Place: r.Place, Label: r.Label}
+// holderInfoOf returns the facts about a caller that the server stores.
+func holderInfoOf(r *core.Request) script.HolderInfo {
+	a := script.HolderInfo{Owner: r.Owner, Fixed: r.Fixed, MinHold: r.MinHold, Place: r.Place, Label: r.Label}
 	if r.Vote != nil {
 		a.Process = r.Vote.Process
 	}

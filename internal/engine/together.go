@@ -97,7 +97,7 @@ func (m *multiAcquire) call() *transport.Call {
 	want := first.w.Req
 	a := script.AcquireAll{
 		Locks: make([]script.IDOf, len(m.parts)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
-		About: aboutOf(want), Inbox: first.r.c.slot.inbox.Address,
+		Info: holderInfoOf(want), Inbox: first.r.c.slot.inbox.Address,
 	}
 	for i, p := range m.parts {
 		a.Locks[i] = script.IDOf{Keys: &p.r.c.keys, ID: p.r.id}

@@ -17,7 +17,7 @@ type Acquire struct {
 	Keys  *KeySet
 	ID    *ID
 	Lease time.Duration
-	About About // information about the hold
+	Info  HolderInfo // information about the hold
 	Mode  core.Mode
 	Trace string // traceparent stored with the lock
 
@@ -79,7 +79,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	case (a.Mode == core.Fair || a.Mode == core.Write) && a.Vote == nil && a.QueueTokens > 0:
 		k.Batch = s.queues
 	}
-	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.queueArg(k))
+	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.Info.String(), a.queueArg(k))
 	switch {
 	case permit:
 		k.Add("permit", a.Weight, trace, a.Permits, "")

@@ -68,7 +68,7 @@ type Permit struct {
 	Token         int64
 	Weight        int
 	Slots         string
-	Inbox, Holder string // Holder is the owner field: see About
+	Inbox, Holder string // Holder is the owner field: see HolderInfo
 	Trace         string
 }
 

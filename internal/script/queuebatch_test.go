@@ -44,7 +44,7 @@ func gather(t *testing.T, s *redistest.Server) *gathering {
 func (g *gathering) comes(key, id string, edit ...func(a *script.Acquire)) {
 	keys := g.layout.KeySet(key)
 	a := script.Acquire{
-		Keys: &keys, ID: scripttest.ID(id), Lease: time.Minute, About: script.About{Owner: "owner-" + id}, Mode: core.Fair,
+		Keys: &keys, ID: scripttest.ID(id), Lease: time.Minute, Info: script.HolderInfo{Owner: "owner-" + id}, Mode: core.Fair,
 		Inbox: "inbox", SecretOf: scripttest.SecretOf("p"), Tokens: 1, QueueTokens: 1, Runs: true,
 	}
 	for _, f := range edit {

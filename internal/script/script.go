@@ -30,7 +30,7 @@
 //	permit.go     the keys of a semaphore, and its permits in answers
 //	keys.go       the Redis keys of a lock; slot.go finds their slot in a Cluster
 //	id.go         ids of requests, tickets and holds
-//	about.go      the information about a hold in its owner field
+//	holderinfo.go the information about a hold in its owner field
 //	answer.go     code that several answers share
 //	message.go    reads the messages of scripts; secret.go checks their proofs
 //	quarantine.go decides whether a server may have lost locks, by known.lua

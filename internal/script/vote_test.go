@@ -14,7 +14,7 @@ func vote(d *scripttest.Driver, id string, v core.Vote, queued int) script.Acqui
 	d.Helper()
 	stem := script.IDStem(id + ".")
 	got, err := script.AcquireAnswer(d.Send(&script.Acquire{
-		Keys: d.Keys, ID: stem.New(1), Lease: scripttest.Lease, About: script.About{Owner: "owner-" + id}, Mode: core.Exclusive,
+		Keys: d.Keys, ID: stem.New(1), Lease: scripttest.Lease, Info: script.HolderInfo{Owner: "owner-" + id}, Mode: core.Exclusive,
 		Inbox: d.Inbox(id), Tokens: v.Tokens, QueueTokens: queued, Vote: &v,
 	}), "lockmw:inbox:")
 	if err != nil {

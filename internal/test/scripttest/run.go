@@ -75,7 +75,7 @@ type Acquire struct {
 // Operation returns what sends it.
 func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
-		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
+		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, Info: script.HolderInfo{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
 		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), SecretOf: SecretOf(cmp.Or(a.Process, a.ID)), Runs: a.Runs, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
 		Place: a.Place, KeepPlace: a.KeepPlace, Vote: a.Vote,
 	}
@@ -83,7 +83,7 @@ func (a Acquire) Operation(d *Driver) *script.Acquire {
 		op.Lease = Lease
 	}
 	if a.Owner == "" {
-		op.About.Owner = "owner-" + a.ID
+		op.Info.Owner = "owner-" + a.ID
 	}
 	if a.Try {
 		op.QueueTokens = 0
