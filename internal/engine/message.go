@@ -151,7 +151,7 @@ func (r *request) onPush(p *script.Message) {
 	case p.Number > r.stamp && r.acceptBy.Sub(now) >= script.AcceptWindow/2 && r.isWhole(p.Grant):
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 		if l := r.c.lease; l != nil && l.id == r.id && !r.contended {
-			l.startGrantBatch(p.Run)
+			l.startGrantBatch(p.GrantBatch)
 		}
 	default:
 		r.push = p

@@ -73,7 +73,7 @@ func (r *request) call() *transport.Call {
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
 		Info:  holderInfoOf(want),
-		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayBatch(want), Calls: r.calls,
+		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, MayBatch: queued > 0 && e.mayBatch(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 	}
 	ctx := r.leader.Ctx

@@ -26,7 +26,7 @@ type Acquire struct {
 	SecretOf    func(holder string) Secret // makes the secret of the tickets for a lock, as Secrets.Of does; nil: they have none
 	Tokens      int                        // tokens wanted if the lock is free
 	QueueTokens int                        // tokens wanted if it is granted later; 0: do not queue
-	Runs        bool                       // its ticket may be in a grant batch
+	MayBatch    bool                       // its ticket may be in a grant batch
 	Calls       int                        // calls of the process that share the ticket, if there are several
 
 	Predecessor *Predecessor
@@ -154,7 +154,7 @@ func (a *Acquire) queueArg(k *acquireCall) any {
 	}
 	q := &k.queueArg
 	text := strconv.AppendInt(q.room[:0], int64(a.QueueTokens), 10)
-	if a.Runs {
+	if a.MayBatch {
 		text = append(text, 'r')
 	}
 	q.text, q.holder, q.secretOf = text, a.Keys.Holder(), a.SecretOf

@@ -76,8 +76,8 @@ const (
 
 	// MaxAdmitted is the greatest number of readers that one execution admits.
 	MaxAdmitted = 128
-	// MaxRun is the greatest number of tickets in one grant: the granted ticket and its grant batch.
-	MaxRun = 32
+	// MaxGrantBatch is the greatest number of tickets in one grant: the granted ticket and its grant batch.
+	MaxGrantBatch = 32
 	// MaxPolled is the greatest number of tickets of a key in one execution of poll.lua.
 	MaxPolled = 128
 	// MaxPeeked is the greatest number of tickets in one execution of peek.lua. Redis reads up to 16 KiB of arguments in one
@@ -150,7 +150,7 @@ func NewSet(p Params) *Set {
 		"local MAX_PERMITS, MAX_SLOTS_SHOWN = %d, 200\n", // bytes
 		p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(), maxSinceAhead.Microseconds(),
 		beatGap.Milliseconds(), seenNow.Milliseconds(), DeadAfter.Milliseconds(), forgotten.Milliseconds(), p.QueueTTL.Milliseconds(),
-		maxReaped, p.MaxAdmitted, maxShown, MaxRun-1, p.Single, core.MaxPermits)
+		maxReaped, p.MaxAdmitted, maxShown, MaxGrantBatch-1, p.Single, core.MaxPermits)
 	with := assembledWith{params: p, quarantine: p.Quarantine != nil}
 	with.params.Quarantine = nil
 	assemble := func(kind, name string) *transport.Script {

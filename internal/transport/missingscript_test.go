@@ -41,7 +41,7 @@ func sendings(layout script.Layout) []sending {
 			return a.Call(context.Background(), set, done)
 		}
 	}
-	fair := func(a *script.Acquire) { a.Mode, a.Runs = core.Fair, true }
+	fair := func(a *script.Acquire) { a.Mode, a.MayBatch = core.Fair, true }
 	vote := func(a *script.Acquire) { a.Vote = new(core.Vote) }
 	release := func(key string) func(*script.Set, func(*transport.Reply)) *transport.Call {
 		keys := layout.KeySet(key)
