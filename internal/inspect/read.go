@@ -99,7 +99,7 @@ func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err e
 	}
 	for _, id := range stored.Tickets {
 		if id != script.ReadersTicket {
-			w := i.readTicket(stored.Noted[id], stored)
+			w := i.readTicket(stored.TicketTexts[id], stored)
 			w.Ticket = id
 			s.Waiters = append(s.Waiters, w)
 			present[w.place] = true

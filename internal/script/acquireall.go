@@ -11,7 +11,7 @@ import (
 
 // An AcquireAll takes several free locks, or none (rule 23 of docs/protocol.md). A repeated execution does no harm.
 type AcquireAll struct {
-	Locks []IDOf // on one server, or in one slot of a Cluster; at most core.MaxTogether
+	Locks []LockID // on one server, or in one slot of a Cluster; at most core.MaxTogether
 	Lease time.Duration
 	Info  HolderInfo // information about the holds
 	Mode  core.Mode  // not Read
@@ -19,8 +19,8 @@ type AcquireAll struct {
 	Inbox any        // the channel for messages about the holds, a string
 }
 
-// An IDOf is an id and its lock.
-type IDOf struct {
+// A LockID is an id and its lock.
+type LockID struct {
 	Keys *KeySet
 	ID   *ID
 }

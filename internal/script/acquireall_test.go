@@ -30,10 +30,10 @@ func newLocks(t *testing.T, s *redistest.Server, name string) locks {
 	return l
 }
 
-func (l locks) ids(id string) []script.IDOf {
-	all := make([]script.IDOf, len(l))
+func (l locks) ids(id string) []script.LockID {
+	all := make([]script.LockID, len(l))
 	for i, d := range l {
-		all[i] = script.IDOf{Keys: d.Keys, ID: scripttest.ID(id)}
+		all[i] = script.LockID{Keys: d.Keys, ID: scripttest.ID(id)}
 	}
 	return all
 }

@@ -59,10 +59,10 @@ func refusables() (all []refusable) {
 		},
 		"acquire of several": func(d *scripttest.Driver) scripttest.Operation {
 			keys := d.Sibling(d.Key + ":2")
-			return &script.AcquireAll{Locks: []script.IDOf{{Keys: &keys, ID: scripttest.ID("w2")}}, Lease: time.Minute, Mode: core.Exclusive, Inbox: "i"}
+			return &script.AcquireAll{Locks: []script.LockID{{Keys: &keys, ID: scripttest.ID("w2")}}, Lease: time.Minute, Mode: core.Exclusive, Inbox: "i"}
 		},
 		"release of several": func(d *scripttest.Driver) scripttest.Operation {
-			return &script.ReleaseAll{Locks: []script.IDOf{{Keys: d.Keys, ID: scripttest.ID("w1")}}}
+			return &script.ReleaseAll{Locks: []script.LockID{{Keys: d.Keys, ID: scripttest.ID("w1")}}}
 		},
 		"vote": func(d *scripttest.Driver) scripttest.Operation {
 			return scripttest.Acquire{ID: "w2", Vote: &core.Vote{}}.Operation(d)
