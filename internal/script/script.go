@@ -130,8 +130,8 @@ type Params struct {
 	// MaxAdmitted is the greatest number of readers that one execution admits.
 	MaxAdmitted int
 	Quarantine  *Quarantine // nil: none
-	// Thorough leaves out the fast paths. Tests compare their effects with those of the rest.
-	Thorough bool
+	// NoFastPaths leaves out the fast paths. Tests compare their effects with those of the rest.
+	NoFastPaths bool
 	// Prelude is Lua code in front of each script. Tests use it to make scripts fail.
 	Prelude string
 }
@@ -235,7 +235,7 @@ func (w assembledWith) text(limits string) assembledText {
 				b.WriteString(limits)
 			case part == "quarantine" && !w.quarantine:
 				b.WriteString("local function may_grant() return true end\n")
-			case fast && (w.params.Thorough || !isPart(part)):
+			case fast && (w.params.NoFastPaths || !isPart(part)):
 			default:
 				add("parts/" + part)
 			}

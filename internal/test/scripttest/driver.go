@@ -96,7 +96,7 @@ func (d *Driver) EndAtTheEnd() { d.scripts = script.NewSet(script.DefaultParams(
 // Thoroughly has d run the scripts without the short ways for usual cases.
 func (d *Driver) Thoroughly() {
 	p := script.DefaultParams(true)
-	p.Thorough = true
+	p.NoFastPaths = true
 	d.scripts = script.NewSet(p)
 }
 
