@@ -131,7 +131,7 @@ func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 	l.set(l.lists || l.parked.After(start))
 	p.mu.Unlock()
 	for _, lock := range locks {
-		p.track(parked.Want{Queue: queue, Lock: lock})
+		p.track(parked.ListID{Queue: queue, Lock: lock})
 	}
 	if !turn {
 		return false, nil
@@ -142,11 +142,11 @@ func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 		return false, err
 	}
 	for _, lock := range free {
-		p.wake(parked.Want{Queue: queue, Lock: lock}, parked.Anyway)
+		p.wake(parked.ListID{Queue: queue, Lock: lock}, parked.Anyway)
 	}
 	if lock := locks[rand.N(len(locks))]; !slices.Contains(free, lock) && !p.server.stays() && time.Since(l.held) > heldEvery {
 		l.held = time.Now()
-		p.wake(parked.Want{Queue: queue, Lock: lock}, parked.Held)
+		p.wake(parked.ListID{Queue: queue, Lock: lock}, parked.Held)
 	}
 	return true, nil
 }
