@@ -153,7 +153,7 @@ func (s *Schedule) sleep(timer *time.Timer, next clock.Instant) bool {
 		case <-s.wake:
 			return true
 		case <-timer.C:
-			clock.Look()
+			clock.DetectSkips()
 		}
 	}
 	return true
