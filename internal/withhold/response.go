@@ -28,8 +28,8 @@ type Gate interface {
 	Close() // the connection was taken over
 }
 
-// Pass makes g the gate of the response. It is called before the handler is.
-func (r *Response) Pass(g Gate) { r.gate = g }
+// SetGate makes g the gate of the response. It is called before the handler is.
+func (r *Response) SetGate(g Gate) { r.gate = g }
 
 // A work is what the handler does, and may become void.
 type work struct {
