@@ -51,8 +51,8 @@ func refusables() (all []refusable) {
 		"mark of a tick": func(d *scripttest.Driver) scripttest.Operation {
 			return &script.Mark{Keys: d.Keys, Token: d.Token(), Tick: core.Tick{At: time.Now(), Within: time.Minute, Keep: time.Minute}}
 		},
-		"tell": func(d *scripttest.Driver) scripttest.Operation {
-			return &script.Tell{Keys: d.Keys, ID: scripttest.ID("w1"), Calls: 3, Number: 1}
+		"report_waiters": func(d *scripttest.Driver) scripttest.Operation {
+			return &script.ReportWaiters{Keys: d.Keys, ID: scripttest.ID("w1"), Calls: 3, Number: 1}
 		},
 		"raise": func(d *scripttest.Driver) scripttest.Operation {
 			return &script.Raise{Keys: d.Keys, Token: d.Token() + 5}

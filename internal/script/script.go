@@ -3,24 +3,24 @@
 // Each operation has a file lua/<operation>.lua and a Go file of the same name. The Go file has a struct that fills the
 // script's KEYS and ARGV, and a function that reads its answer:
 //
-//	acquire    takes a lock, or queues a ticket for it
-//	acquireall takes several free locks, or none, by acquire_all.lua
-//	poll       keeps a queue alive and reports the state of its tickets
-//	peek       reads whether anything has changed for tickets
-//	beat       shows that a waiting process is alive
-//	renew      renews the lease of one hold
-//	tell       notes how many calls of its process wait behind a hold
-//	release    ends a hold and grants the lock to the next ticket
-//	releaseall ends several holds, by release_batch.lua
-//	downgrade  turns a write hold into a read hold
-//	cancel     ends an id, whatever its state
-//	disown     ends all ids of a process at a key that it no longer uses
-//	force      takes a lock away from its holder
-//	look       reads holders and tickets, to find deadlocks
-//	status     reads everything that is stored for a lock, for people who inspect it
-//	raise      makes tokens greater than a given one
-//	begin      begins a tick of a job
-//	mark       notes that a tick of a job was run
+//	acquire       takes a lock, or queues a ticket for it
+//	acquireall    takes several free locks, or none, by acquire_all.lua
+//	poll          keeps a queue alive and reports the state of its tickets
+//	peek          reads whether anything has changed for tickets
+//	beat          shows that a waiting process is alive
+//	renew         renews the lease of one hold
+//	reportwaiters notes how many calls of its process wait behind a hold
+//	release       ends a hold and grants the lock to the next ticket
+//	releaseall    ends several holds, by release_batch.lua
+//	downgrade     turns a write hold into a read hold
+//	cancel        ends an id, whatever its state
+//	disown        ends all ids of a process at a key that it no longer uses
+//	force         takes a lock away from its holder
+//	look          reads holders and tickets, to find deadlocks
+//	status        reads everything that is stored for a lock, for people who inspect it
+//	raise         makes tokens greater than a given one
+//	begin         begins a tick of a job
+//	mark          notes that a tick of a job was run
 //
 // Parts that several scripts share are in lua/parts. An operation for both locks and permits of semaphores is one script. It
 // includes parts whose names contain "{kind}", which stands for locks or permits. A part whose name begins with fast_ is a
@@ -93,8 +93,8 @@ var texts embed.FS
 
 // A Set contains all scripts. It does not change after NewSet.
 type Set struct {
-	locks, permits                                                                   operations
-	acquireAll, renew, beat, peek, tell, downgrade, look, raise, begin, mark, status *transport.Script
+	locks, permits                                                                            operations
+	acquireAll, renew, beat, peek, reportWaiters, downgrade, look, raise, begin, mark, status *transport.Script
 
 	acquires, votes, queues, releases *transport.Batch // acquires is for plain locks on one server
 }
@@ -173,7 +173,7 @@ func NewSet(p Params) *Set {
 	lock := func(name string) *transport.Script { return assemble("locks", name) }
 	s := &Set{
 		locks: operationsOf("locks"), permits: operationsOf("permits"),
-		acquireAll: lock("acquire_all"), renew: lock("renew"), beat: lock("beat"), peek: lock("peek"), tell: lock("tell"), downgrade: lock("downgrade"),
+		acquireAll: lock("acquire_all"), renew: lock("renew"), beat: lock("beat"), peek: lock("peek"), reportWaiters: lock("report_waiters"), downgrade: lock("downgrade"),
 		look: lock("look"), raise: lock("raise"), begin: lock("begin"), mark: lock("mark"), status: lock("status"),
 	}
 	for _, on := range []*transport.Script{s.acquireAll, s.renew, s.begin, s.mark} {
@@ -257,7 +257,7 @@ func isPart(name string) bool {
 // All returns the scripts by the names of their files. The names of scripts for permits begin with permit_.
 func (s *Set) All() map[string]*transport.Script {
 	all := map[string]*transport.Script{
-		"renew": s.renew, "beat": s.beat, "peek": s.peek, "tell": s.tell, "downgrade": s.downgrade, "look": s.look, "raise": s.raise,
+		"renew": s.renew, "beat": s.beat, "peek": s.peek, "report_waiters": s.reportWaiters, "downgrade": s.downgrade, "look": s.look, "raise": s.raise,
 		"begin": s.begin, "mark": s.mark, "status": s.status, "acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
 		"queue_batch": s.queues.Script, "release_batch": s.releases.Script,
 	}

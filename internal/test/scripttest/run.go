@@ -252,10 +252,10 @@ func (d *Driver) Renew(id string, lease time.Duration) script.Renewed {
 	return got
 }
 
-// Tell runs tell.lua, as the run with that number among those for the hold.
+// Tell runs report_waiters.lua, as the run with that number among those for the hold.
 func (d *Driver) Tell(id string, calls, number int) script.Outcome {
 	d.Helper()
-	got, err := script.TellAnswer(d.Send(&script.Tell{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}))
+	got, err := script.ReportWaitersAnswer(d.Send(&script.ReportWaiters{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}))
 	d.check("telling", id, err)
 	return got
 }
