@@ -67,7 +67,7 @@ type Held struct {
 // A View is the state of a key at one moment. Permits have weights; other holds have none.
 type View struct {
 	Holders []Holder `json:"h,omitempty"`
-	Tickets []Ticket `json:"q,omitempty"` // without those that wait to read, in the order of the queue
+	Tickets []Ticket `json:"q,omitempty"` // without tickets that wait to read; in the order of the queue
 	Admits  bool     `json:"a,omitempty"` // readers are being admitted although others wait
 	Partial bool     `json:"p,omitempty"` // the view is incomplete: all waits for the key are assumed to continue
 }

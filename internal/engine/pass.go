@@ -85,7 +85,7 @@ func (l *lease) onChecked(sent clock.Instant, q snapshot) {
 }
 
 // stopSharing admits no more readers to the lease. If the lease was kept for waiting readers and has no hold, the request of
-// those readers ends it. A separate release might be late, and the lock would be busy although no caller holds it.
+// these readers ends it. A separate release might be late, and the lock would be busy although no caller holds it.
 func (l *lease) stopSharing() {
 	c := l.c
 	l.shareUntil = 0

@@ -10,7 +10,7 @@ import (
 )
 
 // A nested wait is a wait whose context has other holds. It may be in a deadlock. A deadlock that also involves locks on Redis is
-// found by the waits for those.
+// found by the waits for the locks on Redis.
 type nested struct {
 	deadlock.NestedWait
 	w      *waiter

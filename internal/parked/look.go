@@ -46,9 +46,8 @@ func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) 
 	return locks, fmt.Sprint(got[0]) == "1", nil
 }
 
-// Free returns those of the locks, given by their Redis keys, that are free. On a single server it asks about all locks
-// together, and splits the group in halves only where some are free. A Cluster, or a client of an unknown type, is asked for
-// each lock.
+// Free returns which of the locks, given by their Redis keys, are free. On a single server it asks about all locks together, and
+// splits the group in halves only where some are free. A Cluster, or a client of an unknown type, is asked for each lock.
 func Free(ctx context.Context, rdb redis.UniversalClient, locks []string) (free []string, err error) {
 	var groups [][]string
 	if _, ok := rdb.(*redis.Client); ok && len(locks) > 0 {

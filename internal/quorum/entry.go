@@ -88,7 +88,7 @@ func (e *entry) finish(w *localq.Waiter, h core.Hold, err error) {
 	w.Finish(h, err)
 }
 
-// failAll ends all waits, or those for which fail returns true.
+// failAll ends the waits for which fail returns true; nil: all waits.
 func (e *entry) failAll(err error, fail func(*localq.Waiter) bool) {
 	for w := range e.waiters.All() {
 		if fail == nil || fail(w) {

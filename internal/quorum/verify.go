@@ -12,7 +12,7 @@ import (
 
 // A node with a quarantine that was restarted, or has taken the place of another, may have lost fencing tokens. After its
 // quarantine it has no holder, but its clock may be behind the clocks of the others. So before it counts, its counter is raised
-// to the greatest counter of N-k+1 other nodes, one of which has the token of every hold. A note at the node records this for
+// to the greatest counter of N-k+1 other nodes. Each hold's token is at one of them at least. A note at the node records this for
 // other processes, by the replication id.
 
 // isVerified reports whether the node may count.

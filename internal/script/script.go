@@ -130,7 +130,7 @@ type Params struct {
 	// MaxAdmitted is the greatest number of readers that one execution admits.
 	MaxAdmitted int
 	Quarantine  *Quarantine // nil: none
-	// NoFastPaths leaves out the fast paths. Tests compare their effects with those of the rest.
+	// NoFastPaths leaves out the fast paths. Tests compare the effects with and without them.
 	NoFastPaths bool
 	// Prelude is Lua code in front of each script. Tests use it to make scripts fail.
 	Prelude string

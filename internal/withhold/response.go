@@ -50,7 +50,7 @@ func (r *Response) Withdraw(h http.Header) {
 	}
 }
 
-// refused returns why the response may not begin with a success. One that has begun goes on.
+// refused returns why the response may not begin with a success. A response that has begun continues.
 func (r *Response) refused() error {
 	if r.begun.Load() {
 		return nil

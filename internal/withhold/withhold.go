@@ -21,7 +21,7 @@ import (
 // success: a status below 400 is ignored, a write and a Hijack fail with that error, and so does a flush
 // where it can. void is called often, and by whatever goroutines write.
 //
-// The writers of net/http cost one allocation, those of other middleware about two dozen.
+// The writers of net/http cost one allocation, the writers of other middleware cost about two dozen.
 func Wrap(ctx context.Context, w http.ResponseWriter, void func(context.Context) error) (http.ResponseWriter, *Response) {
 	work := work{ctx, void, len(w.Header()["Set-Cookie"])}
 	if wrapped, response := wrapServer(w, work); response != nil {
