@@ -66,7 +66,7 @@ func TestNoTimeIsSkippedWhileTheMachineRuns(t *testing.T) {
 	}
 }
 
-// The next reading of the clock finds a step of the wall clock, without a Look.
+// The next reading of the clock finds a step of the wall clock, without a call of DetectSkips.
 func TestNowFindsWhatTheWallClockShows(t *testing.T) {
 	i := Now()
 	process.wall.Add(-int64(time.Hour)) // as if it had been an hour less ahead

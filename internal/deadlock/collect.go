@@ -25,8 +25,8 @@ type Site interface {
 	Views(ctx context.Context, keys []string) map[string]*View
 	// Inbox returns the inbox by which other processes reach this one about a key, or "" if the locks are within this process.
 	Inbox(key string) string
-	// Lasts reports whether a ticket of this process will wait for longer than ShortWait. key is the ticket's key, or "" if another
-	// process asks.
+	// Lasts reports whether a ticket of this process will wait for longer than ShortWait. key is the ticket's key, or "" if
+	// another process asks.
 	Lasts(key, ticket string) bool
 }
 

@@ -1,7 +1,7 @@
 package deadlock
 
-// Intersect returns the parts that a and b have in common; the collection of b must have begun when a was complete. Waits, holds and
-// tickets have ids that are used once, so everything that is in both existed throughout the time from the end of a to the
+// Intersect returns the parts that a and b have in common; the collection of b must have begun when a was complete. Waits, holds
+// and tickets have ids that are used once, so everything that is in both existed throughout the time from the end of a to the
 // beginning of b, at one instant together. Everything that is in only one of them is assumed to continue.
 func Intersect(a, b *Graph) *Graph {
 	g := NewGraph()

@@ -19,7 +19,7 @@ const (
 	CheckInterval = 10 * time.Second
 )
 
-// A NestedWait is a wait of this process whose context has holds. Its fields do not change after Begin, except for those of Detector.
+// A NestedWait is a wait of this process whose context has holds. Its fields do not change after Begin, except the atomic ones.
 type NestedWait struct {
 	Waits   *Registry
 	Request *core.Request
@@ -173,11 +173,11 @@ func (n *NestedWait) describe() *Wait {
 	}
 	for _, h := range n.chain.Live() {
 		earlier(h.Until)
-		standing, ok := h.Hold.(core.BlockingHold)
+		blocking, ok := h.Hold.(core.BlockingHold)
 		if !ok {
 			continue
 		}
-		s := standing.State()
+		s := blocking.State()
 		if s.Over {
 			continue
 		}

@@ -256,8 +256,8 @@ func (e *Engine) Backend() core.Backend {
 // Context ends when the engine is closed. A command whose context derives from it costs less.
 func (e *Engine) Context() context.Context { return e.sender.Context() }
 
-// WatchForRestart detects a restart of the server immediately, not only with the next command: the restart breaks the inbox's connection,
-// and a new connection begins a recovery. Watch works while this process holds a lock or waits for one.
+// WatchForRestart detects a restart of the server immediately, not only with the next command: the restart breaks the inbox's
+// connection, and a new connection begins a recovery. It works while this process holds a lock or waits for one.
 func (e *Engine) WatchForRestart() { e.inboxes.Use(e.inbox) }
 
 // LeaseFor returns the lease that makes a hold last that long on this process' clock.
@@ -299,8 +299,8 @@ func (e *Engine) SetMultiNode() {
 // nodePingAfter replaces inbox.PingAfter at such a node: its holds depend on noticing a restart soon.
 const nodePingAfter = time.Second
 
-// TrustedServer returns the name of the server that is trusted to have all locks in the slot of a key. It returns "" if no server is
-// trusted, or if there is no quarantine.
+// TrustedServer returns the name of the server that is trusted to have all locks in the slot of a key. It returns "" if no server
+// is trusted, or if there is no quarantine.
 func (e *Engine) TrustedServer(key string) string {
 	if e.quarantine == nil {
 		return ""
@@ -337,8 +337,8 @@ func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
 	return now, transport.Failure(err)
 }
 
-// RecordRaised records on the server that its counter was raised to the counters of other nodes. server is the name that TrustedServer
-// returned.
+// RecordRaised records on the server that its counter was raised to the counters of other nodes. server is the name that
+// TrustedServer returned.
 func (e *Engine) RecordRaised(ctx context.Context, server string) error {
 	return transport.Failure(e.rdb.Set(ctx, e.raisedKey(server), 1, raisedKeyTTL).Err())
 }

@@ -172,11 +172,11 @@ func (e *Engine) peeks(requests []*request, ask question) (due []transport.Due) 
 func (p peeked) Prepare() *transport.Call {
 	var run script.Peek
 	var group []*request
-	var hears []int64
+	var subscriptions []int64
 	for _, r := range p.requests {
 		r.c.shard.mu.Lock()
 		if r.begin(p.ask) {
-			group, hears = append(group, r), append(hears, r.asked)
+			group, subscriptions = append(group, r), append(subscriptions, r.asked)
 			run.Tickets = append(run.Tickets, script.PeekedTicket{ID: r.id, Keys: &r.c.keys, Mode: r.leader.Req.Mode})
 		}
 		r.c.shard.mu.Unlock()
@@ -191,7 +191,7 @@ func (p peeked) Prepare() *transport.Call {
 			if err != nil {
 				r.onPeekFailed(err)
 			} else {
-				r.onPeeked(reply.Sent, hears[i], a.Stamp, &a.Tickets[i])
+				r.onPeeked(reply.Sent, subscriptions[i], a.Stamp, &a.Tickets[i])
 			}
 		}
 	})
@@ -203,7 +203,7 @@ func (p peeked) Prepare() *transport.Call {
 func (p peeked) Drop() { dropAll(p.requests, p.ask) }
 
 // onPeeked handles the answer to a peek that was sent at that time, with that subscription. Anything new leads to a poll.
-func (r *request) onPeeked(sent clock.Instant, hears, stamp int64, a *script.PeekedState) {
+func (r *request) onPeeked(sent clock.Instant, subscription, stamp int64, a *script.PeekedState) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -219,7 +219,7 @@ func (r *request) onPeeked(sent clock.Instant, hears, stamp int64, a *script.Pee
 		return
 	}
 	r.next = peekIt
-	r.expectPush(sent, stamp, hears)
+	r.expectPush(sent, stamp, subscription)
 	if r.noteEnd(a.TTL); clock.Until(r.ends) < script.PollInterval {
 		r.pollAt(r.ends)
 	}

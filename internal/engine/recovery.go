@@ -72,8 +72,8 @@ func (y *recovery) deposed() {
 	y.e.inboxes.FollowSlots()
 }
 
-// isUnreachable reports whether an error shows that the server is unreachable or was replaced. An answer that took longer than the
-// caller had time shows nothing.
+// isUnreachable reports whether an error shows that the server is unreachable or was replaced. An answer that took longer than
+// the caller had time shows nothing.
 func isUnreachable(err error) bool {
 	return transport.IsTemporary(err) && !transport.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !transport.IsPoolTimeout(err)
 }
@@ -250,7 +250,7 @@ func (e *Engine) repeatReleases() {
 	}
 }
 
-// disown ends all ids that the server has of this process at a key, up to a number, except those in use. It then calls then.
+// disown ends the ids of this process at a key on the server, up to a number, except the ids in use. It then calls then.
 func (e *Engine) disown(k lockKey, upTo uint64, inUse []uint64, then func()) {
 	keys := e.layout.KeySet(k.key)
 	run := &script.Disown{Keys: &keys, Stem: e.idStem, UpTo: upTo, Permit: k.permit}
@@ -315,11 +315,11 @@ func (n *entry) hasLatest(token int64) bool { return n.latest != nil && n.latest
 // doubts records that an answer names a holder of this process. It reports whether an earlier answer did so, long enough ago for
 // a grant to have arrived.
 func (n *entry) doubts(token int64, sent clock.Instant) bool {
-	more := n.ensureRareState()
-	if more.doubt.token == token {
-		return sent.Sub(more.doubt.at) >= inbox.LateMessage
+	state := n.ensureRareState()
+	if state.doubt.token == token {
+		return sent.Sub(state.doubt.at) >= inbox.LateMessage
 	}
-	more.doubt = doubt{token, clock.Now()}
+	state.doubt = doubt{token, clock.Now()}
 	return false
 }
 

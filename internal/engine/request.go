@@ -342,13 +342,13 @@ func tokenOf(holders []core.Holder) int64 {
 	return holders[0].Token
 }
 
-// expectPush records that the server has answered "queued" to a call that was sent at that time, with that subscription. Within the
-// accept window, a push is reliable if its number is above the stamp.
-func (r *request) expectPush(sent clock.Instant, stamp, hears int64) {
+// expectPush records that the server has answered "queued" to a call that was sent at that time, with that subscription. Within
+// the accept window, a push is reliable if its number is above the stamp.
+func (r *request) expectPush(sent clock.Instant, stamp, subscription int64) {
 	e := r.c.e
 	r.lastErr = nil
 	if sent >= r.distrust {
-		r.stamp, r.pushSubscription = stamp, hears
+		r.stamp, r.pushSubscription = stamp, subscription
 		r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow))
 	}
 	e.inboxes.Use(r.c.slot.inbox)

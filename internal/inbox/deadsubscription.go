@@ -33,8 +33,8 @@ const (
 	// LateMessage is how long after the poll that found a grant its message may arrive.
 	LateMessage         = 250 * time.Millisecond
 	minResubscribePause = 2 * time.Second
-	// MaxResubscribePause is the longest pause between new subscriptions. The first pause is 2 s, and pauses double until a message
-	// arrives.
+	// MaxResubscribePause is the longest pause between new subscriptions. The first pause is 2 s, and pauses double until a
+	// message arrives.
 	MaxResubscribePause = time.Minute
 	// maxMissing limits the messages that are waited for at a time. One is enough.
 	maxMissing = 16

@@ -24,8 +24,8 @@ func (all *Inboxes) subscribeAgain(list []*Inbox, failures int) {
 	}
 }
 
-// awaitRetry waits until a connection is to be retried, after that many failures in a row. The pause ends early when ReconnectNow is
-// called, and lasts until then if no message matters. It returns false when the Inboxes have stopped.
+// awaitRetry waits until a connection is to be retried, after that many failures in a row. The pause ends early when ReconnectNow
+// is called, and lasts until then if no message matters. It returns false when the Inboxes have stopped.
 func (all *Inboxes) awaitRetry(failures int) bool {
 	ctx, hurry := all.Sender.Context(), all.pauseSkipped()
 	if !pause.For(ctx, MinRetryPause) {

@@ -26,7 +26,8 @@ type subscriber struct {
 }
 
 const (
-	// PingAfter is how long a connection brings no message before a PING tests it. For one of several nodes it is engine.nodePingAfter.
+	// PingAfter is how long a connection brings no message before a PING tests it. For one of several nodes it is
+	// engine.nodePingAfter.
 	PingAfter = 5 * time.Second
 	// checkInterval separates two checks of a node's inboxes. Messages and silences trigger the checks.
 	checkInterval = time.Second
@@ -251,8 +252,8 @@ func (s *subscriber) checkInboxes(ctx context.Context) {
 	}
 }
 
-// followSlots finds inboxes whose slots have a new master. A deposed master does not announce that, and forwards the messages of its
-// new master as long as it receives them.
+// followSlots finds inboxes whose slots have a new master. A deposed master does not announce that, and forwards the messages of
+// its new master as long as it receives them.
 func (s *subscriber) followSlots(ctx context.Context) {
 	var elsewhere []*Inbox
 	for _, b := range s.list(func(*Inbox) bool { return true }) {

@@ -224,8 +224,8 @@ func (i *Inspector) readTicket(text string, stored *script.Stored) Waiter {
 		at, calls, _ := strings.Cut(fields[5], "*")
 		w.Calls = max(countOf(calls), 1)
 		w.Mode, w.Process = fields[0], i.layout.ProcessOf(fields[3])
-		about := script.ParseHolderInfo(fields[4])
-		w.Label, w.place, w.Process = about.Label, about.Place, cmp.Or(about.Process, w.Process)
+		info := script.ParseHolderInfo(fields[4])
+		w.Label, w.place, w.Process = info.Label, info.Place, cmp.Or(info.Process, w.Process)
 		if w.Mode == core.Permit.String() {
 			w.Weight, _ = strconv.Atoi(wanted)
 		}

@@ -48,7 +48,8 @@ type Line interface {
 	Leave(w *Waiter)
 	// GiveBack releases a hold that its caller no longer wants. The Line is not locked.
 	GiveBack(h core.Hold)
-	// LocalBlocker returns a hold of this process that is in the way of the Waiter, or nil if none is known. The Line is not locked.
+	// LocalBlocker returns a hold of this process that is in the way of the Waiter, or nil if none is known. The Line is not
+	// locked.
 	LocalBlocker(w *Waiter) *core.LocalHold
 }
 
@@ -161,13 +162,13 @@ func (w *Waiter) Limit() (limit <-chan time.Time, stop func()) {
 // News returns the result of the wait if it has ended. Otherwise it calls the caller's events.
 func (w *Waiter) News(l Line) (core.Hold, error) {
 	l.Lock()
-	h, err, tells, moves, wait := w.hold, w.err, w.notifyWait, w.notifyMove, w.wait
+	h, err, notifyWait, notifyMove, wait := w.hold, w.err, w.notifyWait, w.notifyMove, w.wait
 	w.notifyWait, w.notifyMove = false, false
 	l.Unlock()
 	switch {
-	case tells:
+	case notifyWait:
 		w.Req.Events.Contended(wait)
-	case moves && h == nil && err == nil:
+	case notifyMove && h == nil && err == nil:
 		w.Req.Events.Waiting(wait)
 	}
 	return h, err

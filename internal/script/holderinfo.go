@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// HolderInfo is the information about a hold in the field 'owner' of a holder, a reader or a ticket. The field is the owner alone or, with
-// the parts that apply,
+// HolderInfo is the information about a hold in the field 'owner' of a holder, a reader or a ticket. The field is the owner alone
+// or, with the parts that apply,
 //
 //	<owner>;fixed;min=<ms>;place=<name>;process=<process>;label=<label>
 //

@@ -121,8 +121,8 @@ func (r *reload) question(n int) {
 	}
 }
 
-// onAnswer handles the answer to the nth question, unless a later question was answered before: a node that hung may not have noticed
-// that another one has taken its place. go-redis has used that old answer, so it must ask again.
+// onAnswer handles the answer to the nth question, unless a later question was answered before: a node that hung may not have
+// noticed that another one has taken its place. go-redis has used that old answer, so it must ask again.
 func (r *reload) onAnswer(n int, masters map[*redis.Client]bool) {
 	r.handling.Lock()
 	defer r.handling.Unlock()

@@ -363,7 +363,8 @@ func (s *Sender) contextOf(k *Call) (context.Context, context.CancelFunc) {
 // senderKey is the context key of the Sender that the context ends with.
 type senderKey struct{}
 
-// GroupByNode divides calls by the nodes of a Cluster, so that no node delays calls to others. The key is nil if there is no Cluster.
+// GroupByNode divides calls by the nodes of a Cluster, so that no node delays calls to others. The key is nil if there is no
+// Cluster.
 func (s *Sender) GroupByNode(calls []*Call) map[*redis.Client][]*Call {
 	if s.cluster == nil {
 		return map[*redis.Client][]*Call{nil: calls}
