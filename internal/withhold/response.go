@@ -28,8 +28,8 @@ type Gate interface {
 	Close() // the connection was taken over
 }
 
-// Pass makes g the gate of the response. Call it before the handler.
-func (r *Response) Pass(g Gate) { r.gate = g }
+// SetGate makes g the gate of the response. Call it before the handler.
+func (r *Response) SetGate(g Gate) { r.gate = g }
 
 // A work is the handler's work, which may become void.
 type work struct {

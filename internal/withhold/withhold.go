@@ -20,7 +20,7 @@ import (
 // returns an error for ctx, a response cannot begin with a success: a status below 400 is ignored, a write and a Hijack fail
 // with that error, and so does a flush that can fail. void is called often, by any goroutine that writes.
 //
-// The writers of net/http cost one allocation, those of other middleware about two dozen.
+// The writers of net/http cost one allocation, the writers of other middleware cost about two dozen.
 func Wrap(ctx context.Context, w http.ResponseWriter, void func(context.Context) error) (http.ResponseWriter, *Response) {
 	work := work{ctx, void, len(w.Header()["Set-Cookie"])}
 	if wrapped, response := wrapServer(w, work); response != nil {

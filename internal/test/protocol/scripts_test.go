@@ -351,7 +351,7 @@ func (w *twin) tell(t *rapid.T) {
 	id, behind := drawID(t, "id"), w.drawBehind(t)
 	w.tells++
 	waited := rapid.SampledFrom([]int{0, 1500}).Draw(t, "waited")
-	got, _ := w.run("tell", nil, id.String(), behind, w.tells, waited)
+	got, _ := w.run("report_waiters", nil, id.String(), behind, w.tells, waited)
 	if w.state.holder != id {
 		w.want("telling", got, notHeld, 0)
 		return

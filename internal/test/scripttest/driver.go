@@ -96,7 +96,7 @@ func (d *Driver) EndAtTheEnd() { d.scripts = script.NewSet(script.DefaultParams(
 // Thoroughly makes d run the scripts without their fast paths.
 func (d *Driver) Thoroughly() {
 	p := script.DefaultParams(true)
-	p.Thorough = true
+	p.NoFastPaths = true
 	d.scripts = script.NewSet(p)
 }
 

@@ -75,15 +75,15 @@ type Acquire struct {
 // Operation returns the operation that sends it.
 func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
-		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
-		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), SecretOf: SecretOf(cmp.Or(a.Process, a.ID)), Runs: a.Runs, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
+		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, Info: script.HolderInfo{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
+		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), SecretOf: SecretOf(cmp.Or(a.Process, a.ID)), MayBatch: a.Runs, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
 		Place: a.Place, KeepPlace: a.KeepPlace, Vote: a.Vote,
 	}
 	if a.Lease == 0 {
 		op.Lease = Lease
 	}
 	if a.Owner == "" {
-		op.About.Owner = "owner-" + a.ID
+		op.Info.Owner = "owner-" + a.ID
 	}
 	if a.Try {
 		op.QueueTokens = 0
@@ -252,10 +252,10 @@ func (d *Driver) Renew(id string, lease time.Duration) script.Renewed {
 	return got
 }
 
-// Tell runs tell.lua as the execution with that number for the hold.
+// Tell runs report_waiters.lua as the execution with that number for the hold.
 func (d *Driver) Tell(id string, calls, number int) script.Outcome {
 	d.Helper()
-	got, err := script.TellAnswer(d.Send(&script.Tell{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}))
+	got, err := script.ReportWaitersAnswer(d.Send(&script.ReportWaiters{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}))
 	d.check("telling", id, err)
 	return got
 }
