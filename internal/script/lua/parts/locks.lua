@@ -122,26 +122,9 @@ local function mark_active()
   if type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
 end
 
--- Publishes a grant to the ticket's process. `number` is greater than all earlier numbers. Returns whether the message reached
--- nobody.
-local function push_missed(t, number, token, count, others)
-  local message = string.format('grant %s %.0f %.0f %d %d %s', grant_batch_ids(t.id, t.batch or {}), number, token, count, others, KEYS[1])
-  return publish(t.inbox, prove(message, t.secret)) == 0
-end
-
--- Grants to a ticket by `write`, and publishes the grant. Returns false, without a grant, if the ticket's process certainly
--- does not listen. The grant must be written before it is published, because a Cluster may end the script in between. Only
--- publishing shows whether a process listens, so a ticket that may be skipped is published to first. Such tickets exist only on
--- a plain server, which ends no script.
-local function grant(t, number, token, count, others, write)
-  if t.may_skip then
-    if push_missed(t, number, token, count, others) then return false end
-    write()
-  else
-    write()
-    push_missed(t, number, token, count, others)
-  end
-  return true
+-- Returns the message of a grant to these ids. `number` is greater than all earlier numbers.
+local function grant_message(ids, number, token, count, others)
+  return string.format('grant %s %.0f %.0f %d %d %s', table.concat(ids, ','), number, token, count, others, KEYS[1])
 end
 
 -- Makes `id` the holder.
@@ -154,12 +137,7 @@ end
 
 -- Makes a ticket the holder, for the accept window.
 local function grant_to(t, first, count, others)
-  if others > 0 then
-    call('ZREM', KEYS[2], t.id)
-    call('HDEL', KEYS[3], t.id)
-  else
-    call('DEL', KEYS[2], KEYS[3])
-  end
+  drop_ticket(t.id)
   set_holder(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others, t.calls)
 end
 
@@ -185,7 +163,7 @@ local function admit_readers(place, anyway)
         call('HDEL', KEYS[3], id)
         add_reader(id, token, ACCEPT, t.inbox, t.owner, t.trace)
       end
-      if grant(t, number, token, 1, others, write) then admitted = admitted + 1 end
+      if grant(t, grant_message({id}, number, token, 1, others), write) then admitted = admitted + 1 end
     end
   end
   sync_readers_ticket()
@@ -221,16 +199,16 @@ local function grant_to_writer(queued, only_check)
     elseif only_check then
       return true
     else
-      -- No ticket was skipped, and no reader waits.
-      if t.text and passed == 0 and call('EXISTS', KEYS[5]) == 0 then
+      local batch = {}
+      if t.text and passed == 0 and call('EXISTS', KEYS[5]) == 0 then -- no ticket was skipped, and no reader waits
         local second = call('ZRANGE', KEYS[2], 1, 1)[1]
-        t.batch = find_grant_batch(t.text, second, second and call('HGET', KEYS[3], second))
+        batch = find_grant_batch(t.text, second, second and call('HGET', KEYS[3], second))
       end
-      local first, count = reserve_tokens(t.tokens + (t.batch and #t.batch or 0))
+      local first, count = reserve_tokens(t.tokens + #batch)
       if not first then return true end
-      for i = t.batch and #t.batch or 0, count, -1 do t.batch[i] = nil end -- there is no token for these
+      for i = #batch, count, -1 do batch[i] = nil end -- there is no token for these
       local function write() grant_to(t, first, count, queued - 1) end
-      if grant(t, first, first, count, queued - 1, write) then return true end
+      if grant(t, grant_message({id, unpack(batch)}, first, first, count, queued - 1), write) then return true end
       fallback = fallback or function() grant_to(t, first, count, call('ZCARD', KEYS[2]) - 1) end
       passed = passed + 1
     end

@@ -233,23 +233,21 @@ local function mark_active()
   keep_permits()
 end
 
--- Grants a permit to a ticket, and publishes the grant. Returns false, without a grant, if the ticket's process certainly does
--- not listen. The grant must be written before it is published: see `grant` in locks.lua.
+-- Grants a permit to a ticket, and returns what `grant` returns.
 local function grant_permit(t)
   local token = digits(reserve_tokens(1))
   local map, slots = take_slots(p.map, t.w, t.n)
-  local message = prove(table.concat({
+  local message = table.concat({
     'permit', t.id, token, #slots <= MAX_SLOTS_SHOWN and slots or '-', math.max(call('ZCARD', KEYS[2]) - 1, 0), KEYS[1],
-  }, ' '), t.secret)
-  if t.may_skip and publish(t.inbox, message) == 0 then return false end
-  p.map = map
-  drop_ticket(t.id)
-  add_permit(t.id, {
-    ends = now_ms + ACCEPT, since = digits(now_us), token = token, n = t.n, w = t.w, slots = slots, inbox = t.inbox,
-    owner = t.owner, trace = t.trace,
-  })
-  if not t.may_skip then publish(t.inbox, message) end
-  return true
+  }, ' ')
+  return grant(t, message, function()
+    p.map = map
+    drop_ticket(t.id)
+    add_permit(t.id, {
+      ends = now_ms + ACCEPT, since = digits(now_us), token = token, n = t.n, w = t.w, slots = slots, inbox = t.inbox,
+      owner = t.owner, trace = t.trace,
+    })
+  end)
 end
 
 -- Returns a ticket of the queue; nil if it is dead. The weight takes the place of the tokens wanted, and n follows the time

@@ -3,7 +3,7 @@
 -- hash KEYS[3] the field <id> is the text of the ticket: mode, lease, tokens wanted, inbox, owner, since when it waits, and
 -- trace. Flags may follow the tokens, and after a colon the secret that proves messages of grants. If several calls of the
 -- process share the ticket, '*' and their number follow the time.
--- Rules 7, 8 and 11 of docs/protocol.md.
+-- Rules 7, 8, 11 and 19 of docs/protocol.md.
 
 -- Removes tickets of the queue. It does not touch keys of another type.
 local function drop_ticket(...)
@@ -84,4 +84,16 @@ local function live_ticket(id)
     id = id, mode = fields[1], tokens = tokens, text = flags == 'r' and text, inbox = fields[4], owner = fields[5], trace = fields[7] or '',
     fields = fields, secret = secret, calls = to_number(string.match(fields[6], '%*(%d+)$')) or 1, may_skip = SINGLE and sign == '+' and now_ms - seen > RECENT,
   }
+end
+
+-- Grants to a ticket by `write`, and publishes the message. Returns false, without a grant, if the ticket's process certainly
+-- does not listen. The grant must be written before it is published, because a Cluster may end the script in between. Only
+-- publishing shows whether a process listens, so a ticket that may be skipped is published to first. Such tickets exist only on
+-- a plain server, which ends no script.
+local function grant(t, message, write)
+  message = prove(message, t.secret)
+  if t.may_skip and publish(t.inbox, message) == 0 then return false end
+  write()
+  if not t.may_skip then publish(t.inbox, message) end
+  return true
 end
