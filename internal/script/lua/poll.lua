@@ -45,5 +45,5 @@ for i = 1, #ARGV, 3 do
   waits = waits or not answer and places[i] ~= nil
   answers[#answers + 1] = answer or places[i] and {0, places[i]} or {-1}
 end
-if waits then report_waiters(h) end
+if waits then report_waiters(h, true) end
 return {POLLED + (more and 1 or 0), last_token(), count_waiting(), answers, describe(h)}

@@ -63,8 +63,8 @@ local function end_hold(id, linger)
   elseif h[2] ~= 'read' then
     return false
   end
-  local text = stays and call('HGET', KEYS[1], reader_field(id))
-  if call('HDEL', KEYS[1], reader_field(id)) == 0 then return false end
+  local text = stays and call('HGET', KEYS[1], 'reader:' .. id)
+  if call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return false end
   if text then
     local inbox, owner, trace = string.match(text, '^%d+ %d+ ([^ ]*) ([^ ]*) ?([^ ]*)$')
     add_reader('-' .. id, call('HGET', KEYS[1], 'token'), linger, inbox or '-', '-' .. (owner or ''), trace or '')
@@ -106,6 +106,8 @@ local function extend(h, id, lease)
   end
 end
 
+local mark_active = keep_queue
+
 -- Returns how many tickets wait.
 local function count_waiting() return count_writers() + call('ZCARD', KEYS[5]) end
 
@@ -114,12 +116,6 @@ local function remove_ticket(...)
   local read = try_write('ZREM', KEYS[5], ...)
   if type(read) == 'number' and read > 0 then sync_readers_ticket() end
   drop_ticket(...)
-end
-
--- Prolongs both queues: see keep_queue.
-local function mark_active()
-  keep_queue()
-  if type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
 end
 
 -- Returns the message of a grant to these ids. `number` is greater than all earlier numbers.
@@ -141,11 +137,11 @@ local function grant_to(t, first, count, others)
   set_holder(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others, t.calls)
 end
 
--- Admits the tickets that wait to read, up to a place if one is given. Returns how many it admitted, and whether another
--- execution must admit the rest. It skips tickets whose processes certainly do not listen, unless `anyway` is set.
+-- Admits the tickets that wait to read, up to a place if one is given. Returns whether another execution must admit the rest;
+-- nil if it admitted none. It skips tickets whose processes certainly do not listen, unless `anyway` is set.
 local function admit_readers(place, anyway)
   local number = reserve_tokens(1)
-  if not number then return 0, false end
+  if not number then return nil end
   local token = to_number(call('HGET', KEYS[1], 'token')) or last_token()
   if token == 0 then token = number end
   call('SET', fence, digits(number))
@@ -171,14 +167,14 @@ local function admit_readers(place, anyway)
   if call('EXISTS', KEYS[2]) == 0 then
     call('DEL', KEYS[3])
   elseif #ids == MAX_ADMITTED and admitted + gone > 0 then
-    local last = place or string.format('%.0f', tonumber(call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2] or 0))
+    local last = place or digits(tonumber(call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2] or 0))
     if call('ZCOUNT', KEYS[5], '-inf', last) > 0 then
       call('HSET', KEYS[3], '#admit', last)
-      return admitted, true
+      return true
     end
   end
   call('HDEL', KEYS[3], '#admit')
-  return admitted, false
+  if admitted > 0 then return false end
 end
 
 -- Grants the free lock to the first live ticket that waits to write, and returns true. It skips tickets whose processes
@@ -237,41 +233,37 @@ local function grant_next(after)
   local readers_wait = call('ZSCORE', KEYS[2], READERS_TICKET)
   local place = readers_wait and call('HGET', KEYS[3], '#admit')
   if not to_number(place) then place = nil end
-  local admitted, more = 0, false
   if reading then
     if not place then
       local writer = grant_to_writer(queued, true)
       if writer ~= false then return writer == nil end
       set_field(try_write, 'wanted', 0)
     end
-    if readers_wait then admitted, more = admit_readers(place) end
-    return more
+    return readers_wait and admit_readers(place)
   end
+  local more
   if place or readers_wait and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == READERS_TICKET) then
-    admitted, more = admit_readers(place)
-    if admitted > 0 or more then return more end
+    more = admit_readers(place)
+    if more ~= nil then return more end
     queued = call('ZCARD', KEYS[2])
   end
   local writer = grant_to_writer(queued)
   if writer == true then return false end
-  if readers_wait then
-    admitted, more = admit_readers()
-    if admitted > 0 or more then return more end
-  end
+  if readers_wait then more = admit_readers() end
+  if more ~= nil then return more end
   if writer then
     writer()
     return false
   end
-  if readers_wait then
-    admitted, more = admit_readers(nil, true)
-    if admitted > 0 or more then return more end
-  end
+  if readers_wait then more = admit_readers(nil, true) end
+  if more ~= nil then return more end
   return call('EXISTS', KEYS[2]) == 1
 end
 
 -- Publishes to the holders' processes that a ticket waits, so that they stop sharing the lock or passing it on locally. `reads`
--- says that the ticket waits to read. A grant batch ends only if `ends_batch` is set.
-local function signal_contention(h, reads, ends_batch)
+-- says that possibly only readers wait. A grant batch ends only if `ends_batch` is set.
+local function report_waiters(h, reads, ends_batch)
+  if not h then return end
   if h.mode ~= 'read' then
     if not h.wanted then set_field(try_write, 'wanted', 1) end
     if h.tokens > 1 and (ends_batch or h.mode == 'exclusive') then publish(h.inbox, 'contended ' .. h.id) end
@@ -279,11 +271,6 @@ local function signal_contention(h, reads, ends_batch)
     set_field(try_write, 'wanted', 1)
     each_reader(MAX_ADMITTED, function(id, _, inbox) publish(inbox, 'contended ' .. id) end)
   end
-end
-
--- Publishes to the holders' processes that tickets wait, possibly only readers.
-local function report_waiters(h)
-  if h then signal_contention(h, true) end
 end
 
 -- Returns the TTL of the lock, the time (us), and owner, inbox, token, since (us) and trace of each holder, up to MAX_SHOWN
