@@ -28,13 +28,9 @@ if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0
   --+clock
   --+was_seen
 
-  local others, first, count, batch = queued - 1, now, 1, {}
-  if flags == 'r' then
-    batch = find_grant_batch(t[1], second, t[2])
-    wanted = wanted + #batch
-  end
-  if wanted ~= '1' and wanted ~= 1 then
-    count = math.max(1, math.min(wanted + 0, now - last))
+  local others, first, count, batch = queued - 1, now, 1, flags == 'r' and find_grant_batch(t[1], second, t[2]) or {}
+  if wanted ~= '1' or #batch > 0 then
+    count = math.max(1, math.min(wanted + #batch, now - last))
     first = string.format('%.0f', now - count + 1)
     for i = #batch, count, -1 do batch[i] = nil end -- there is no token for these
   end

@@ -24,8 +24,7 @@ local function read_hold()
   if f.err then return f end
   local h = {
     id = f[1], owner = f[2] or '', token = to_number(f[3]), tokens = to_number(f[4] or '1'), mode = f[5] or 'exclusive',
-    since = to_number(f[6] or f[3]), inbox = f[7], trace = f[8] or '',
-    wanted = f[10] == '1',
+    since = to_number(f[6] or f[3]), inbox = f[7], trace = f[8] or '', wanted = f[10] == '1',
   }
   if is_read_hold({f[5], f[3], f[9]}) then return reap_readers() and h end
   if h.mode ~= 'read' and h.id and h.inbox and h.token and h.since and (h.tokens or 0) > 0 then return h end
