@@ -29,7 +29,8 @@ local places = {}
 for i = 1, #ARGV, 3 do
   places[i] = position_of(ARGV[i])
   local text = places[i] and call('HGET', KEYS[3], ARGV[i])
-  if text and calls_of(text) ~= ARGV[i + 2] then call('HSET', KEYS[3], ARGV[i], with_calls(text, ARGV[i + 2])) end
+  local counted = text and with_calls(text, ARGV[i + 2])
+  if counted ~= text then call('HSET', KEYS[3], ARGV[i], counted) end
 end
 if call('EXISTS', KEYS[2]) == 1 then mark_active() end
 if not may_grant() then return UNTRUSTED end

@@ -5,7 +5,7 @@
 -- The functions for locks of the scripts that serve locks and permits. permits.lua defines the same functions for permits:
 --   LINES all queues, LINE the caller's queue, BUSY and POLLED the first numbers of answers
 --   read_hold() has_room(h) each_hold(h, f) end_hold(id, linger) extend(h, id, lease) describe(h)
---   check_types(h) remove_ticket(…) count_waiting() mark_active() report_waiters(h) grant_next(after)
+--   check_types(h) remove_ticket(…) count_waiting() mark_active() report_waiters(h, reads) grant_next(after)
 -- The parts entry_locks.lua and entry_permits.lua define more for acquire.lua: take(h, place) enqueue(place) ticket_text()
 -- notify_holders(h, queued)
 local LINES, LINE, BUSY, POLLED = {KEYS[2], KEYS[5]}, KEYS[2], 0, 0

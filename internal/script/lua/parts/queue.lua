@@ -17,9 +17,6 @@ local function keep_queue()
   for _, queue in ipairs(LINES) do call('PEXPIRE', queue, QUEUE_TTL) end
 end
 
--- Returns how many calls share the ticket with this text.
-local function calls_of(text) return string.match(text or '', '^[^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ %d+%*(%d+)') or '1' end
-
 -- Returns the text of the ticket with this number of calls.
 local function with_calls(text, calls)
   local head, tail = string.match(text, '^([^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ %d+)%*?%d*(.*)$')
