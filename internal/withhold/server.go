@@ -40,7 +40,7 @@ type serverWriter interface {
 	EnableFullDuplex() error
 }
 
-// A wrapped has what the wrappers for both protocols have in common.
+// A wrapped is the common part of the wrappers for both protocols.
 type wrapped struct {
 	serverWriter
 	response Response
