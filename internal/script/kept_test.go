@@ -146,6 +146,17 @@ func TestTheCancelOfALostHoldEndsItsPlace(t *testing.T) {
 	})
 }
 
+// Another call may have got a place of its own under the same name since.
+func TestTheCancelOfAWaitingCallLeavesANewerPlace(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		d.Fair("held")
+		place := d.Keep("a", "t", time.Minute).Place
+		d.Redis.Set(d.Context(), d.Keys.Kept("t"), place+1, time.Hour)
+		d.CancelKeeping("a", "t", time.Minute)
+		wantKept(d, "cancelled", "t", place+1, time.Hour)
+	})
+}
+
 // A score that another client has put into the queue must not get into the counter of all locks.
 func TestAStrangersScoreDoesNotSpoilTheCounter(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {

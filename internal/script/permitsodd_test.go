@@ -53,6 +53,35 @@ func lastPermitField(d *scripttest.Driver) string {
 	return ""
 }
 
+// A field that describes no permit is removed with the permits that have expired.
+func TestFieldsThatAreNoPermitsAreRemoved(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.AcquirePermit(scripttest.Permit{ID: "a", N: 2})
+		d.AcquirePermit(scripttest.Permit{ID: "b", N: 2, Lease: time.Second})
+		odd := script.PermitField + "odd"
+		d.Redis.HSet(d.Context(), d.Keys.Holder(), odd, "x")
+		later(time.Second)
+		d.PollPermits()
+		if d.Redis.HExists(d.Context(), d.Keys.Holder(), odd).Val() {
+			d.Error("the field is left")
+		}
+		d.CheckPermits(true)
+	})
+}
+
+// Only long lists of slots are left out of the description of a holder.
+func TestALongOwnerDoesNotHideTheSlots(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		op := scripttest.Permit{ID: "a", N: 1}.Operation(d)
+		op.About.Owner = strings.Repeat("o", 300)
+		d.Send(op)
+		busy := d.AcquirePermit(scripttest.Permit{ID: "b", N: 1, Try: true}).Wait
+		if len(busy.Holders) != 1 || busy.Holders[0].Slots != "0" {
+			d.Errorf("in the way: %+v", busy.Holders)
+		}
+	})
+}
+
 // A script that was cut off may leave the hash without an expiry. The next script, with a short lease, sets an expiry that does
 // not end the permits of others.
 func TestAShortLeaseDoesNotEndOtherPermits(t *testing.T) {
