@@ -95,6 +95,9 @@ func (l *kindLocker) nameOf(key string, p *Policy) string {
 // Locks implements kinds.Locker.
 func (l *kindLocker) Locks() core.Locks { return l.locks }
 
+// Kind implements kinds.Locker.
+func (l *kindLocker) Kind() core.Kind { return l.kind }
+
 // Policy implements kinds.Locker.
 func (l *kindLocker) Policy(opts ...Option) (Policy, error) { return l.policyFor(opts) }
 

@@ -20,8 +20,9 @@ type Locker interface {
 	// Downgrade turns a write hold of the Locker into a read hold: see rwlock.Locker.
 	Downgrade(ctx context.Context, h *lockmw.Hold) error
 	Logger() *slog.Logger
-	// Locks returns the implementation. Policy returns the policy of calls with opts, with the Locker's defaults.
+	// Locks returns the implementation, and Kind the kind of its locks. Policy returns the policy of calls with opts, with the Locker's defaults.
 	Locks() core.Locks
+	Kind() core.Kind
 	Policy(opts ...lockmw.Option) (lockmw.Policy, error)
 	// Backend returns the location of the locks; false if they are not in Redis.
 	Backend() (core.Backend, bool)
