@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lockmw/go/lockmw"
 )
@@ -25,19 +26,23 @@ func (r *Runner) resolve(ctx context.Context, key Key, run string, answer *Answe
 	if err := r.checkCall(ctx, key, Refuse); err != nil && !errors.Is(err, ErrKeyExpired) {
 		return err
 	}
-	_, hold, err := r.locker.Lock(ctx, key.LockKey(), append(r.lockOptions(), lockmw.WithWait(0))...)
+	end, err := End{Key: key.LockKey(), Run: run, Outcome: Forget}, error(nil)
+	if answer != nil {
+		if end, err = r.keeping(key.LockKey(), run, answer); err != nil {
+			return err
+		}
+	}
+	_, hold, err := r.locker.Lock(ctx, end.Key, append(slices.Clip(r.lock), lockmw.WithWait(0))...)
 	if err != nil {
 		return lockError(err)
 	}
 	defer func() { _ = hold.Unlock() }() // the outcome is recorded
-	ok := false
-	if answer == nil {
-		ok, err = r.store.End(ctx, End{Key: key.LockKey(), Run: run, Outcome: Forget})
-	} else {
-		ok, err = r.keep(ctx, key.LockKey(), run, answer)
+	ok, err := r.records.end(ctx, end)
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case !ok:
+		return fmt.Errorf("%w: it was not the run %s, or it is settled by now", ErrUnknownOutcome, run)
 	}
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: it was not the run %s, or it is settled by now", ErrUnknownOutcome, run)
-	}
-	return err
+	return nil
 }

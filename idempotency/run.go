@@ -2,10 +2,8 @@ package idempotency
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/lockmw/go/lockmw"
 )
@@ -18,8 +16,8 @@ type Run struct {
 
 	ctx     context.Context
 	runner  *Runner
+	claim   *claim
 	hold    *lockmw.Hold
-	key     string // of the lock
 	attempt int
 	notDone atomic.Bool
 	ended   atomic.Bool
@@ -27,7 +25,7 @@ type Run struct {
 }
 
 func newRun(held context.Context, r *Runner, c *claim, hold *lockmw.Hold, rec *Record) *Run {
-	run := &Run{id: c.Run, runner: r, hold: hold, key: c.Key, attempt: rec.Earlier + 1}
+	run := &Run{id: c.Run, runner: r, claim: c, hold: hold, attempt: rec.Earlier + 1}
 	run.outer, _ = FromContext(held)
 	run.ctx = context.WithValue(held, runKey{}, run)
 	return run
@@ -44,7 +42,7 @@ func FromContext(ctx context.Context) (*Run, bool) {
 // runOf returns the run of that key that ctx belongs to, or nil.
 func runOf(ctx context.Context, key string) *Run {
 	run, _ := FromContext(ctx)
-	for run != nil && run.key != key {
+	for run != nil && run.claim.Key != key {
 		run = run.outer
 	}
 	return run
@@ -83,16 +81,13 @@ func (run *Run) Context() context.Context { return run.ctx }
 func (run *Run) ID() string { return run.id }
 
 // LockKey returns the key of the run's lock, which identifies the record: see Key.LockKey.
-func (run *Run) LockKey() string { return run.key }
+func (run *Run) LockKey() string { return run.claim.Key }
 
 // Attempt returns the number of the run: see the function Attempt.
 func (run *Run) Attempt() int { return run.attempt }
 
 // IsNotDone reports whether NotDone was called for the run.
 func (run *Run) IsNotDone() bool { return run.notDone.Load() }
-
-// endTimeout bounds how long the end of a run waits for the store.
-const endTimeout = 5 * time.Second
 
 // Keep records the answer of the run and releases the lock. Only then may the answer be sent. ErrNotRecorded means that it could
 // not be recorded: the caller must not report success. A lost lock does not matter as long as no other run has begun. The end of
@@ -101,16 +96,18 @@ func (run *Run) Keep(answer Answer) error {
 	if run.IsNotDone() {
 		return run.Forget()
 	}
-	return run.end(func(ctx context.Context) error {
-		kept, err := run.runner.keep(ctx, run.key, run.id, &answer)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%w: %w", ErrNotRecorded, err)
-		case !kept:
-			return fmt.Errorf("%w: another run has begun, or the record is gone", ErrNotRecorded)
-		}
-		return nil
-	})
+	end, err := run.runner.keeping(run.claim.Key, run.id, &answer)
+	if err != nil {
+		_ = run.Leave()
+		return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
+	}
+	switch kept, err := run.end(end); {
+	case err != nil:
+		return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
+	case !kept:
+		return &Error{Op: "record", Err: fmt.Errorf("%w: another run has begun, or the record is gone", ErrNotRecorded)}
+	}
+	return nil
 }
 
 // Forget ends a run that did nothing, and releases the lock. A repetition runs the work. If the store does not answer, the
@@ -121,26 +118,18 @@ func (run *Run) Forget() error { return run.endWith(Forget) }
 func (run *Run) Leave() error { return run.endWith(Leave) }
 
 func (run *Run) endWith(o Outcome) error {
-	return run.end(func(ctx context.Context) error {
-		_, err := run.runner.store.End(ctx, End{Key: run.key, Run: run.id, Outcome: o})
-		if err != nil {
-			return unavailable(err)
-		}
-		return nil
-	})
-}
-
-// end ends the run once. The client cannot cancel that.
-func (run *Run) end(record func(ctx context.Context) error) error {
-	if run.replay != nil || run.ended.Swap(true) {
-		return &Error{Op: "record", Err: errors.New("the run has ended before")}
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(run.ctx), endTimeout)
-	defer cancel()
-	err := record(ctx)
-	_ = run.hold.Unlock() // a failed release only delays the next call
-	if err != nil {
-		return &Error{Op: "record", Err: err}
+	if _, err := run.end(End{Key: run.claim.Key, Run: run.id, Outcome: o}); err != nil {
+		return &Error{Op: "record", Err: unavailable(err)}
 	}
 	return nil
 }
+
+// end ends the run once. The client cannot cancel that.
+func (run *Run) end(e End) (bool, error) {
+	if run.replay != nil || run.ended.Swap(true) {
+		return false, errEnded
+	}
+	return run.runner.records.finish(run, e)
+}
+
+var errEnded = fmt.Errorf("%w: the run has ended before", lockmw.ErrNotHeld)

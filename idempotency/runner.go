@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -19,7 +18,8 @@ import (
 // A Runner runs the work of each key once. Make it with New. Safe for concurrent use.
 type Runner struct {
 	config
-	locker lockmw.Locker
+	locker  lockmw.Locker
+	records records
 }
 
 // New returns a Runner whose runs take their locks from l: a *lockmw.Client, a *lockmw.Local, or another exclusive Locker of this
@@ -40,12 +40,9 @@ func newRunner(l lockmw.Locker, opts []Option) (*Runner, error) {
 	if option.IsNil(l) {
 		return nil, fmt.Errorf("%w: the Locker is nil", lockmw.ErrInvalidOption)
 	}
-	r := &Runner{config: config{ttl: 24 * time.Hour, wait: 5 * time.Second, maxHold: 5 * time.Minute, maxBody: 64 << 10}}
+	r := &Runner{locker: l, config: config{ttl: 24 * time.Hour, wait: 5 * time.Second, maxHold: 5 * time.Minute, maxBody: 64 << 10}}
 	option.Apply(&r.config, "idempotency.New", opts)
 	if err := checkLock(r.lock); err != nil {
-		return nil, err
-	}
-	if err := r.mount(l); err != nil {
 		return nil, err
 	}
 	p, err := lockmw.NewPolicy(r.lock...)
@@ -60,31 +57,36 @@ func newRunner(l lockmw.Locker, opts []Option) (*Runner, error) {
 	if err == nil {
 		err = lockmw.CheckOptions(l, r.lock...)
 	}
+	if err == nil {
+		r.records, err = r.recordsOf(l)
+	}
 	return r, err
 }
 
-// mount sets the Locker and the store.
-func (r *Runner) mount(l lockmw.Locker) error {
-	r.locker = l
-	k, ok := kinds.Of(l)
-	if !ok {
+// recordsOf returns the records for the locks of l.
+func (r *Runner) recordsOf(l lockmw.Locker) (records, error) {
+	k, known := kinds.Of(l)
+	if !known {
 		if r.store == nil {
-			return fmt.Errorf("a %T needs WithStore: %w", l, errors.ErrUnsupported)
+			return nil, fmt.Errorf("a %T needs WithStore: %w", l, errors.ErrUnsupported)
 		}
-		return nil
+		return &storeRecords{r.store, l, r.lock}, nil
 	}
 	local, isLocal := k.Locks().(*inproc.Locks)
+	locks, onRedis := k.Locks().(core.RecordLocks)
 	switch kind := k.Kind(); {
 	case kind.Mode == core.Read || kind.Permits > 0:
-		return fmt.Errorf("the locks of a %T may have several holders: %w", l, errors.ErrUnsupported)
+		return nil, fmt.Errorf("the locks of a %T may have several holders: %w", l, errors.ErrUnsupported)
 	case isLocal && r.store != nil:
-		return fmt.Errorf("a Local excludes no other process, and WithStore is shared with others: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("a Local excludes no other process, and WithStore is shared with others: %w", errors.ErrUnsupported)
 	case isLocal:
-		r.store = memoryOf(local)
-	case r.store == nil:
-		return fmt.Errorf("a %T needs WithStore: %w", l, errors.ErrUnsupported)
+		return &storeRecords{memoryOf(local), l, r.lock}, nil
+	case r.store != nil:
+		return &storeRecords{r.store, l, r.lock}, nil
+	case onRedis:
+		return &redisRecords{l, k, locks, r.lock}, nil
 	}
-	return nil
+	return nil, fmt.Errorf("a %T needs WithStore: %w", l, errors.ErrUnsupported)
 }
 
 // A claim is one call of Begin, until it is known whether its run begins.
@@ -92,6 +94,7 @@ type claim struct {
 	Claim
 	key    Key
 	policy Policy
+	redis  *core.RecordClaim // set by redisRecords
 }
 
 // Begin asks whether the work of a key is to run now. It is for middleware; Do is simpler for a function.
@@ -123,16 +126,14 @@ func (r *Runner) begin(ctx context.Context, key Key, f Fingerprint, policy Polic
 	if outer := runOf(ctx, c.Key); outer != nil {
 		return nil, ErrNested
 	}
-	seen, err := r.store.Look(ctx, c.Key)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	if run, err := r.settled(c, &seen); run != nil || err != nil {
-		return run, err
-	}
-	held, hold, err := r.locker.Lock(ctx, c.Key, r.lockOptions()...)
-	if err != nil {
+	held, hold, rec, err := r.records.lock(ctx, c)
+	switch {
+	case err != nil:
 		return nil, lockError(err)
+	case hold == nil:
+		return r.settled(c, rec)
+	case rec != nil:
+		return newRun(held, r, c, hold, rec), nil
 	}
 	run, err := r.beginUnder(held, c, hold)
 	if err != nil || run.replay != nil {
@@ -143,7 +144,7 @@ func (r *Runner) begin(ctx context.Context, key Key, f Fingerprint, policy Polic
 
 func (r *Runner) checkCall(ctx context.Context, key Key, policy Policy) error {
 	switch {
-	case r == nil || r.locker == nil:
+	case r == nil || r.records == nil:
 		return fmt.Errorf("%w: the Runner was not made by New", lockmw.ErrInvalidOption)
 	case ctx == nil:
 		return fmt.Errorf("%w: the context is nil", lockmw.ErrInvalidOption)
@@ -160,9 +161,6 @@ func (r *Runner) checkCall(ctx context.Context, key Key, policy Policy) error {
 	}
 	return nil
 }
-
-// lockOptions returns the options for the lock of a run.
-func (r *Runner) lockOptions() []lockmw.Option { return slices.Clip(r.lock) }
 
 // lockError returns the error of a call that did not get the lock: nothing has run.
 func lockError(err error) error {
@@ -182,14 +180,9 @@ func unavailable(err error) error {
 
 // beginUnder begins the run under the lock of its key.
 func (r *Runner) beginUnder(held context.Context, c *claim, hold *lockmw.Hold) (*Run, error) {
-	if hold.Token() == 0 {
-		return nil, fmt.Errorf("%w: the Locker continued without a lock", lockmw.ErrUnavailable)
-	}
 	for {
-		c.Token = hold.Token()
-		rec, err := r.store.Begin(held, c.Claim)
+		rec, err := r.records.begin(held, hold, c)
 		if err != nil {
-			r.void(held, c, err)
 			return nil, beginError(held, err)
 		}
 		if rec.State == Open && rec.Run == c.Run {
@@ -251,7 +244,7 @@ func (r *Runner) unfinished(held context.Context, c *claim, rec *Record) (again 
 	answer, err := c.policy.recover(held, *u)
 	switch {
 	case errors.Is(err, ErrNotDone) && !u.Committed:
-		_, err := r.store.End(held, End{Key: c.Key, Run: rec.Run, Outcome: Forget})
+		_, err := r.records.end(held, End{Key: c.Key, Run: rec.Run, Outcome: Forget})
 		if err != nil {
 			return false, nil, unavailable(err)
 		}
@@ -259,49 +252,25 @@ func (r *Runner) unfinished(held context.Context, c *claim, rec *Record) (again 
 	case err != nil:
 		return false, nil, &Error{Op: "begin", Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, err), Unfinished: u}
 	}
-	kept, err := r.keep(held, c.Key, rec.Run, &answer)
+	end, err := r.keeping(c.Key, rec.Run, &answer)
+	kept := false
+	if err == nil {
+		kept, err = r.records.end(held, end)
+	}
 	if err != nil || !kept {
 		return false, nil, &Error{Op: "begin", Err: fmt.Errorf("%w: the answer that was found could not be recorded", ErrUnknownOutcome), Unfinished: u}
 	}
 	return false, &Run{replay: &answer, id: rec.Run}, nil
 }
 
-// keep records the answer of a run.
-func (r *Runner) keep(ctx context.Context, key, run string, a *Answer) (bool, error) {
+// keeping returns the end of a run that has answered.
+func (r *Runner) keeping(key, run string, a *Answer) (End, error) {
 	kept := *a
 	if len(kept.Body) > r.maxBody {
 		kept.Body, kept.NoBody = nil, true
 	}
 	text, err := kept.encode(r.sealer)
-	if err != nil {
-		return false, err
-	}
-	return r.store.End(ctx, End{Key: key, Run: run, Outcome: Keep, Status: a.Status, Answer: text, TTL: r.ttl})
-}
-
-// voidFor bounds how long the void of a run is tried again. A Begin that is still under way by then fails for want of the lock.
-const voidFor = time.Minute
-
-// void makes a run void whose Begin failed with err, unless that says that it did not begin. It is tried again in the background.
-func (r *Runner) void(held context.Context, c *claim, err error) {
-	if errors.Is(err, ErrSuperseded) || errors.Is(err, ErrInFlight) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(held), voidFor)
-	try := func() bool {
-		once, cancel := context.WithTimeout(ctx, endTimeout)
-		defer cancel()
-		return r.store.Void(once, c.Key, c.Run) == nil
-	}
-	go func() {
-		defer cancel()
-		for pause := 50 * time.Millisecond; !try() && ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
-		}
-	}()
+	return End{Key: key, Run: run, Outcome: Keep, Status: a.Status, Answer: text, TTL: r.ttl}, err
 }
 
 func newRunID() string {

@@ -111,5 +111,16 @@ func (l *kindLocker) Backend() (b core.Backend, ok bool) {
 	return b, ok
 }
 
+// WithRecord implements kinds.Locker.
+func (l *kindLocker) WithRecord(claim *core.RecordClaim) Option {
+	return Option{kind: optRecord, record: claim}
+}
+
+// RecordOf implements kinds.Locker.
+func (l *kindLocker) RecordOf(h *Hold, claim *core.RecordClaim) (core.RecordHold, bool) {
+	record, ok := h.lock.backend.(core.RecordHold)
+	return record, ok && h.lock.req.Record == claim
+}
+
 // Downgrade implements kinds.Locker.
 func (l *kindLocker) Downgrade(ctx context.Context, h *Hold) error { return l.downgrade(ctx, h) }
