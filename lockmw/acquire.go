@@ -201,7 +201,7 @@ func (l *kindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 }
 
 // modeFor returns the mode of a call. Once, and a call with a record, take a plain lock as a fair one, which is not passed on
-// within the process: each hold then has an id of its own, by which a late copy of a command is recognized (rules 20 and 27 of
+// within the process: each hold then has an id of its own, by which a late copy of a command is recognized (rules 20 and 28 of
 // docs/protocol.md).
 func (l *kindLocker) modeFor(p *Policy) core.Mode {
 	if (p.once() || p.record != nil) && l.kind.Mode == core.Exclusive {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A RecordClaim asks for the right to run the work of a key (rule 27 of docs/protocol.md).
+// A RecordClaim asks for the right to run the work of a key (rule 28 of docs/protocol.md).
 type RecordClaim struct {
 	Run         string // 128 random bits in hex digits
 	Fingerprint string // of the request

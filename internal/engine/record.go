@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A request may have a Record, which says whether the work of its key was done (rule 27 of docs/protocol.md). Its id is used for
+// A request may have a Record, which says whether the work of its key was done (rule 28 of docs/protocol.md). Its id is used for
 // one hold only, so that a late copy of a command is recognized.
 
 var (

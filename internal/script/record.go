@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// The records of keys (rule 27 of docs/protocol.md). Acquire, Release and Cancel deal with the record of their key if they have one.
+// The records of keys (rule 28 of docs/protocol.md). Acquire, Release and Cancel deal with the record of their key if they have one.
 
 // Record returns the key of the record of the lock's key.
 func (s *KeySet) Record() string { return s.Holder() + recordSuffix }

@@ -6,7 +6,7 @@
 --   returns as acquire.lua, except for these:
 --           {5, record: see record.lua}  decided: no lock was taken
 --           {6, token, tickets waiting, whether the record is open for the run: see record.lua, earlier}  held
--- Rules 19, 21 and 27 of docs/protocol.md.
+-- Rules 19, 21 and 28 of docs/protocol.md.
 --@quarantine
 --@record
 local record, claim = table.remove(KEYS), pop_claim()

@@ -3,7 +3,7 @@
 --   ARGV 1 id  2 token of the hold      then those of a claim: see record_acquire.lua
 --   returns {1, record: see record.lua}  open for the run      {0, record}  not opened
 --           {2, record}  a later run has begun                   {-1}  the id does not hold the lock
--- Rules 21 and 27 of docs/protocol.md.
+-- Rules 21 and 28 of docs/protocol.md.
 --@record
 local claim = pop_claim()
 if redis.call('HGET', KEYS[1], 'id') ~= ARGV[1] then

@@ -2,7 +2,7 @@
 --   KEYS  those of cancel.lua      last: record
 --   ARGV  those of cancel.lua      then: run
 --   returns as cancel.lua
--- Rules 2, 3 and 27 of docs/protocol.md.
+-- Rules 2, 3 and 28 of docs/protocol.md.
 --@quarantine
 --@record
 end_record(table.remove(KEYS), table.remove(ARGV), 'void')

@@ -2,7 +2,7 @@
 --   KEYS  those of release.lua      last: record
 --   ARGV  those of release.lua      then: run  outcome  TTL of the record (ms)  status  answer
 --   returns {answer of record_end.lua, answer of release.lua}
--- Rules 21 and 27 of docs/protocol.md.
+-- Rules 21 and 28 of docs/protocol.md.
 --@quarantine
 --@record
 local record, run, outcome, ttl, status, answer = table.remove(KEYS), unpack(ARGV, #ARGV - 4)

@@ -2,7 +2,7 @@
 -- ('open' or 'done'; none if it was forgotten), its run, the run's token, the fingerprint of the request, how many runs before
 -- left no outcome ('earlier') and how many of these never returned ('silent'), whether the run has returned, its times (us), and
 -- the answer with its status.
--- Rule 27 of docs/protocol.md.
+-- Rule 28 of docs/protocol.md.
 local function read_record(key)
   local f = redis.pcall('HMGET', key, 'state', 'run', 'token', 'print', 'earlier', 'silent', 'returned', 'began')
   if f.err then return {err = 'WRONGTYPE the key does not contain a record'} end
