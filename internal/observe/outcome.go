@@ -9,7 +9,7 @@ import (
 // An Outcome is the end of a wait, a hold or a renewal.
 type Outcome uint8
 
-// Outcomes. Waits have those up to Failed; holds and renewals may also fail.
+// Outcomes. A wait has one of the outcomes up to Failed. Holds and renewals may also be Failed.
 const (
 	Acquired Outcome = iota
 	NotAcquired
