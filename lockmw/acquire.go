@@ -190,7 +190,7 @@ func (l *kindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 			Key: key, Mode: l.modeFor(p), Owner: owner,
 			Wait: p.Wait, FailOpen: p.FailOpen, Lease: p.Lease, Fixed: p.Fixed,
 			MaxHold: p.MaxHold, MinHold: p.MinHold, MaxWaiters: p.MaxWaiters,
-			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Detect: p.DeadlockDetection, Leads: p.leads, Once: p.once(), Within: p.within,
+			Place: p.Place, KeepPlace: p.KeepPlace, Label: p.Label, Detect: p.DeadlockDetection, Leads: p.leads, Once: p.once(), Within: p.within, Record: p.record,
 		},
 	}
 	if l.kind.Permits > 0 {
@@ -200,10 +200,11 @@ func (l *kindLocker) newHeldLock(p *Policy, key, owner string) *heldLock {
 	return held
 }
 
-// modeFor returns the mode of a call. Once takes a plain lock as a fair one, which is not passed on within the process: each
-// hold of a job then has an id of its own, by which a late copy of a command is recognized (rule 20 of docs/protocol.md).
+// modeFor returns the mode of a call. Once, and a call with a record, take a plain lock as a fair one, which is not passed on
+// within the process: each hold then has an id of its own, by which a late copy of a command is recognized (rules 20 and 28 of
+// docs/protocol.md).
 func (l *kindLocker) modeFor(p *Policy) core.Mode {
-	if p.once() && l.kind.Mode == core.Exclusive {
+	if (p.once() || p.record != nil) && l.kind.Mode == core.Exclusive {
 		return core.Fair
 	}
 	return l.kind.Mode

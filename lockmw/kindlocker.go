@@ -95,6 +95,9 @@ func (l *kindLocker) nameOf(key string, p *Policy) string {
 // Locks implements kinds.Locker.
 func (l *kindLocker) Locks() core.Locks { return l.locks }
 
+// Kind implements kinds.Locker.
+func (l *kindLocker) Kind() core.Kind { return l.kind }
+
 // Policy implements kinds.Locker.
 func (l *kindLocker) Policy(opts ...Option) (Policy, error) { return l.policyFor(opts) }
 
@@ -106,6 +109,17 @@ func (l *kindLocker) Backend() (b core.Backend, ok bool) {
 		b.Shared = l.kind.Mode == core.Read || l.kind.Permits > 0
 	}
 	return b, ok
+}
+
+// WithRecord implements kinds.Locker.
+func (l *kindLocker) WithRecord(claim *core.RecordClaim) Option {
+	return Option{kind: optRecord, record: claim}
+}
+
+// RecordOf implements kinds.Locker.
+func (l *kindLocker) RecordOf(h *Hold, claim *core.RecordClaim) (core.RecordHold, bool) {
+	record, ok := h.lock.backend.(core.RecordHold)
+	return record, ok && h.lock.req.Record == claim
 }
 
 // Downgrade implements kinds.Locker.

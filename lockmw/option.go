@@ -20,6 +20,7 @@ type Option struct {
 	text     string
 	observer *Observer
 	options  []Option
+	record   *core.RecordClaim
 }
 
 type optionKind uint8
@@ -44,6 +45,7 @@ const (
 	optDeadlock
 	optDefaults
 	optJoined
+	optRecord
 )
 
 // Forever is a value for WithWait: the call waits until its context ends.

@@ -27,8 +27,9 @@ type Policy struct {
 	// DeadlockDetection is how long a nested wait lasts before deadlock detection runs; 0: never.
 	DeadlockDetection time.Duration
 
-	leads  bool          // set by Lead
-	within time.Duration // set by Once: how far from its tick a run may begin; otherwise 0
+	leads  bool              // set by Lead
+	within time.Duration     // set by Once: how far from its tick a run may begin; otherwise 0
+	record *core.RecordClaim // set by package idempotency; otherwise nil
 
 	set uint32 // bits by optionKind
 }
@@ -89,6 +90,10 @@ func (p *Policy) apply(opts []Option) error {
 	}
 	if p.once() {
 		p.MinHold, p.MaxHold, p.Fixed, p.FailOpen = 0, 0, false, false
+		p.Place, p.KeepPlace = "", 0
+	}
+	if p.record != nil {
+		p.MinHold, p.Fixed, p.FailOpen = 0, false, false
 		p.Place, p.KeepPlace = "", 0
 	}
 	return nil
@@ -189,6 +194,8 @@ func (p *Policy) applyOne(o *Option) error {
 		p.leads = true
 	case optOnce:
 		p.within = o.duration
+	case optRecord:
+		p.record = o.record
 	case optObserver:
 		if o.observer == nil {
 			return fmt.Errorf("%w: WithObserver(nil)", ErrInvalidOption)

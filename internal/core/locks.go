@@ -63,6 +63,7 @@ type Request struct {
 	Weight     int           // permits that the hold takes
 	Detect     time.Duration // how long a nested wait lasts before deadlock detection runs; 0: it never runs
 	Vote       *Vote         // for a lock over several nodes; otherwise nil
+	Record     *RecordClaim  // opens the record of the key with the lock; otherwise nil
 	Events     Events
 }
 

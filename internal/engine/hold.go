@@ -20,6 +20,7 @@ import (
 type hold struct {
 	localq.Hold
 	lease *lease
+	end   *recordEnd   // nil: no run ends with the hold
 	limit atomic.Int64 // a clock.Instant: the end of the maximum hold or the fixed lease; 0: none
 
 	list.Links[*hold] // among the holds of the lease

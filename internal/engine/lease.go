@@ -26,6 +26,8 @@ type lease struct {
 	holds      list.List[*hold] // one, or the holds of readers that share the lease; the first to end comes first
 	placed     *hold            // an ended hold whose kept place ends with the lease; nil: none
 	slots      string           // of a permit
+	opened     bool             // the grant has opened the record of the key
+	earlier    int              // runs before that left no outcome
 	mode       core.Mode        // Read after a downgrade
 	confirmed  bool             // the server has set the duration; until then, the accept window
 	over       bool             // released or lost

@@ -136,7 +136,7 @@ const (
 // answer that names no batch.
 func (e *Engine) mayBatch(r *core.Request) bool {
 	return (r.Mode == core.Fair || r.Mode == core.Write) && r.Vote == nil && e.cfg.Replicas.Count == 0 &&
-		!r.Fixed && r.MinHold == 0 && r.MaxHold == 0 && r.Place == "" && r.KeepPlace == 0 && !r.Once && !r.Leads
+		!r.Fixed && r.MinHold == 0 && r.MaxHold == 0 && r.Place == "" && r.KeepPlace == 0 && !r.Once && !r.Leads && r.Record == nil
 }
 
 // startGrantBatch records the calls that the lease may be passed to. ids are their ids as in the message, separated by commas.

@@ -16,8 +16,11 @@ import (
 // Release implements core.Hold.
 func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 	waiters, r, err := h.beginRelease(patience)
-	if r != nil {
+	switch {
+	case r != nil:
 		err = r.run(patience)
+	case h.end != nil:
+		h.endAlone(patience)
 	}
 	return waiters, err
 }
@@ -83,18 +86,21 @@ func (h *hold) beginReleaseOfShare(now clock.Instant, patience time.Duration) *r
 // process that come in the meantime wait for its end. The shard's mutex guards lastErr, except for reads by the goroutine of the
 // try.
 type release struct {
-	l        *lease
-	begun    clock.Instant
-	place    string        // the name of the hold's kept place; "": none
-	served   []string      // members of its batch that may still be in the queue
-	until    clock.Instant // no try begins after that
-	deadline clock.Instant // of the hold
-	lingers  time.Time     // the key stays taken until then; zero: not at all
-	outage   outage
-	lastErr  error         // of the last try
-	timer    timers.Timer  // the next try
-	err      error         // of the release; valid once over is closed
-	over     chan struct{} // closed at its end
+	l         *lease
+	begun     clock.Instant
+	place     string        // the name of the hold's kept place; "": none
+	served    []string      // members of its batch that may still be in the queue
+	until     clock.Instant // no try begins after that
+	deadline  clock.Instant // of the hold
+	lingers   time.Time     // the key stays taken until then; zero: not at all
+	outage    outage
+	lastErr   error        // of the last try
+	timer     timers.Timer // the next try
+	err       error        // of the release; valid once over is closed
+	end       *recordEnd   // how the hold's run ends; nil: there is none
+	recorded  bool         // the record was the run's; valid like err
+	recordErr error
+	over      chan struct{} // closed at its end
 }
 
 // newRelease prepares a release of the lease, after detachKeepingID.
@@ -104,6 +110,9 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, d
 	l.c.e.endings.begin(true)
 	if h.keepsPlace() {
 		r.place = h.Req.Place
+	}
+	if r.end = h.end; r.end != nil {
+		r.end.release = r
 	}
 	if l.grantBatch != nil {
 		r.served = l.grantBatch.servedIDs(l.grantBatch.removed)
@@ -118,6 +127,9 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, d
 func (r *release) call(now clock.Instant) *transport.Call {
 	l, c, e := r.l, r.l.c, r.l.c.e
 	n := script.Release{Keys: &c.keys, ID: l.id, Read: l.isRead(), Mark: l.id.Copied(), Place: r.place, Permit: c.isPermit(), Served: r.served}
+	if r.end != nil {
+		n.Record = r.end.RecordEnd
+	}
 	if !r.lingers.IsZero() {
 		n.Linger = max(time.Until(r.lingers), 0)
 	}
@@ -176,12 +188,13 @@ func (r *release) await(patience time.Duration) error {
 
 // onAnswer handles the answer to release.lua.
 func (r *release) onAnswer(reply *transport.Reply) {
-	if r.waitOut(reply.Err) {
+	if r.waitOut(reply.Err) || r.end != nil && reply.Err == nil && r.waitOut(reply.ReplicaErr) {
 		return
 	}
 	if r.lastErr != nil && reply.Err != nil && !transport.IsReply(reply.Err) {
 		reply.Err = r.lastErr // which says more than a timeout
 	}
+	r.readRecord(reply)
 	r.err = r.l.onReleased(reply, r.deadline)
 	r.l.c.e.endings.done(true) // after a failure, a cancellation has begun
 	close(r.over)
@@ -263,6 +276,7 @@ type cancelTarget struct {
 	keepPlace time.Duration // how long the place is kept from now on; 0: not at all
 	endPlace  int64         // the token of a hold whose place ends instead; 0: none
 	served    []string      // members of its hold's batch, which also end
+	run       string        // of the key's work, which becomes void; "": none
 	isHold    bool          // of a lease that has not ended
 }
 
@@ -275,7 +289,7 @@ const (
 // cancelID ends an id on the server, in the background.
 func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 	run := &script.Cancel{
-		Keys: &n, ID: u.id, Mark: u.mark, Place: u.place, KeepPlace: u.keepPlace, EndPlace: u.endPlace, Permit: u.key.permit, Served: u.served,
+		Keys: &n, ID: u.id, Mark: u.mark, Place: u.place, KeepPlace: u.keepPlace, EndPlace: u.endPlace, Permit: u.key.permit, Served: u.served, Run: u.run,
 	}
 	e.cancelBy(run.Call, n, u)
 }

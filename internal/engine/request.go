@@ -75,6 +75,7 @@ func (r *request) call() *transport.Call {
 		Info:  holderInfoOf(want),
 		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, MayBatch: queued > 0 && e.mayBatch(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
+		Record: want.Record,
 	}
 	ctx := r.leader.Ctx
 	if r.queued { // on behalf of the present waiters
@@ -163,6 +164,8 @@ func (r *request) onAnswer(reply *transport.Reply) {
 		if p := r.push; p != nil && !r.over {
 			r.onPush(p)
 		}
+	case script.Settled:
+		r.settle(a.Record)
 	case script.Again:
 		r.granted = true // perhaps; the next answer decides
 		r.send()
@@ -275,9 +278,13 @@ func (r *request) cancel() {
 // target describes the request for a cancel.
 func (r *request) target(mark bool) cancelTarget {
 	want := r.leader.Req
-	return cancelTarget{
+	t := cancelTarget{
 		key: r.c.lockKey(), id: r.id.String(), lease: want.Lease, mark: mark, place: want.Place, keepPlace: want.KeepPlace,
 	}
+	if want.Record != nil {
+		t.run = want.Record.Run
+	}
+	return t
 }
 
 func (c *cohort) predecessorTarget(p *script.Predecessor) cancelTarget {

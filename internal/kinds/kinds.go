@@ -20,9 +20,14 @@ type Locker interface {
 	// Downgrade turns a write hold of the Locker into a read hold: see rwlock.Locker.
 	Downgrade(ctx context.Context, h *lockmw.Hold) error
 	Logger() *slog.Logger
-	// Locks returns the implementation. Policy returns the policy of calls with opts, with the Locker's defaults.
+	// Locks returns the implementation, and Kind the kind of its locks. Policy returns the policy of calls with opts, with the Locker's defaults.
 	Locks() core.Locks
+	Kind() core.Kind
 	Policy(opts ...lockmw.Option) (lockmw.Policy, error)
+	// WithRecord returns an option for a call that opens the record of its key. RecordOf returns that hold, or false if h is not the
+	// hold of such a call.
+	WithRecord(claim *core.RecordClaim) lockmw.Option
+	RecordOf(h *lockmw.Hold, claim *core.RecordClaim) (core.RecordHold, bool)
 	// Backend returns the location of the locks; false if they are not in Redis.
 	Backend() (core.Backend, bool)
 	// Over returns a Locker of this package over other locks. It has the defaults of this one; opts take precedence over them. An

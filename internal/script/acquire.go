@@ -35,6 +35,8 @@ type Acquire struct {
 
 	Vote *core.Vote // nil: the lock is not over several nodes
 
+	Record *core.RecordClaim // opens the record of the key if the lock is taken; nil: the call has no record
+
 	Permits, Weight int // n of the semaphore, and the weight wanted; 0: it is a lock
 }
 
@@ -61,8 +63,11 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	case extra || a.Mode != core.Exclusive:
 		args = 8
 	}
-	k := new(acquireCall)
-	k.Prepare(ctx, s.of(permit).acquire, keys+args, done)
+	k, run := new(acquireCall), s.of(permit).acquire
+	if a.Record != nil {
+		run, keys, args = s.recordAcquire, keys+1, args+5
+	}
+	k.Prepare(ctx, run, keys+args, done)
 	k.Copies = &a.ID.copies
 	all := a.Keys.keysFor(permit)
 	k.AddKeys(all[:]...)
@@ -70,8 +75,11 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	if special {
 		a.addSpecialKeys(k)
 	}
+	if a.Record != nil {
+		k.AddKeys(a.Keys.Record())
+	}
 	switch {
-	case special || permit:
+	case special || permit || a.Record != nil:
 	case a.Mode == core.Exclusive && a.Vote != nil:
 		k.Batch = s.votes
 	case a.Mode == core.Exclusive && !extra:
@@ -93,6 +101,9 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	}
 	if special {
 		a.addSpecialArgs(k)
+	}
+	if a.Record != nil {
+		addClaim(&k.Call, a.Record)
 	}
 	return &k.Call
 }
@@ -246,13 +257,14 @@ func queueBatch(s *transport.Script) *transport.Batch {
 
 // An Acquired is the answer to an Acquire.
 type Acquired struct {
-	Outcome Outcome       // Held, Queued, Over or Again
+	Outcome Outcome       // Held, Queued, Over, Again or Settled
 	Grant   Grant         // of a lock that is held
 	Clock   int64         // the server's time (µs), if the lock is over several nodes and was free; otherwise 0
 	Stamp   int64         // the fencing counter, for a ticket that is queued
 	Place   int64         // in the queue
 	Wait    core.Wait     // the holders
 	Next    time.Duration // of a semaphore: until the first permit may end
+	Record  *core.Record  // that decides what the call gets, if it is Settled
 }
 
 // AcquireAnswer reads the answer to an Acquire. If the call did not want to be queued, Queued means that the lock is busy.
@@ -281,6 +293,14 @@ func AcquireAnswer(r *transport.Reply, inboxPrefix string) (a Acquired, err erro
 		a.Outcome, a.Grant = Held, readPermit(r)
 	case code == 2:
 		a.Outcome = Again
+	case code == 5:
+		a.Outcome, a.Record = Settled, readRecord(r)
+	case code == 6:
+		a.Outcome, a.Grant = Held, Grant{Token: r.Int(), Tokens: 1, Waiting: r.Int()}
+		a.Grant.Opened, a.Grant.Earlier = r.Int() == 1, int(r.Int())
+		if r.Err == nil && !a.Grant.isValid() {
+			r.SetMalformed()
+		}
 	default:
 		a.Outcome = Over
 	}

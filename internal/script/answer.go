@@ -23,6 +23,7 @@ const (
 	Done                   // done
 	More                   // done, and a Poll must follow immediately: see Again
 	NotHeld                // the id does not hold the lock
+	Settled                // the record of the key decides what the call gets
 )
 
 // A Grant contains a token for the hold, and a token for each time that the process may pass the lock on without a command.
@@ -32,6 +33,9 @@ type Grant struct {
 	Waiting int64 // tickets in the queue at that time
 
 	Slots string // of a permit, such as "0-2,5"; "" in a message without slots: a poll reports them
+
+	Opened  bool // the record of the key was opened
+	Earlier int  // runs before that left no outcome
 }
 
 // readHolders reads the answer of describe in locks.lua up to its end. It returns nil if the lock is free.

@@ -18,6 +18,7 @@ type Cancel struct {
 	EndPlace  int64         // token of a lost hold whose kept place ends; 0: none
 	Permit    bool          // of a semaphore
 	Served    []string      // ids of its grant batch to which its hold was passed: they also end
+	Run       string        // of the key's work, which the id may have begun: it becomes void; "": none
 }
 
 // Call prepares one execution. done is called once, with the answer.
@@ -29,10 +30,18 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*transport.Reply)) 
 	if c.EndPlace != 0 {
 		keep = -doneMillis
 	}
-	k := callOf(ctx, s.of(c.Permit).cancel, c.Keys, c.Permit, 2+4+len(c.Served), done)
+	run := s.of(c.Permit).cancel
+	if c.Run != "" {
+		run = s.recordCancel
+	}
+	k := callOf(ctx, run, c.Keys, c.Permit, 3+5+len(c.Served), done)
 	k.AddKeys(c.Keys.Done(c.ID))
 	if keep != 0 {
 		k.AddKeys(c.Keys.Kept(c.Place))
+	}
+	if c.Run != "" {
+		k.AddKeys(c.Keys.Record())
+		defer k.Add(c.Run)
 	}
 	k.Add(c.ID, mark, keep)
 	if c.EndPlace != 0 || len(c.Served) > 0 {

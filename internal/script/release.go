@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -12,11 +13,12 @@ type Release struct {
 	Keys   *KeySet
 	ID     *ID // also counts how often its release is written
 	Read   bool
-	Linger time.Duration // how long the key stays taken; 0: not at all
-	Mark   bool          // the id gets a done mark, because copies of its acquire may still arrive
-	Place  string        // name of the kept place that ends with the hold; "": none
-	Permit bool          // of a semaphore
-	Served []string      // ids of its grant batch to which the hold was passed
+	Linger time.Duration   // how long the key stays taken; 0: not at all
+	Mark   bool            // the id gets a done mark, because copies of its acquire may still arrive
+	Place  string          // name of the kept place that ends with the hold; "": none
+	Permit bool            // of a semaphore
+	Served []string        // ids of its grant batch to which the hold was passed
+	Record *core.RecordEnd // the run that ends with the hold; nil: none
 }
 
 // Call prepares one execution. done is called once, with the answer.
@@ -26,9 +28,13 @@ func (l *Release) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	if !plain {
 		size = 2 + 4 + len(l.Served)
 	}
-	k := callOf(ctx, s.of(l.Permit).release, l.Keys, l.Permit, size, done)
+	run := s.of(l.Permit).release
+	if l.Record != nil {
+		run, size = s.recordRelease, size+1+5
+	}
+	k := callOf(ctx, run, l.Keys, l.Permit, size, done)
 	k.Copies = &l.ID.releases
-	if plain {
+	if plain && l.Record == nil {
 		k.Batch = s.releases
 	}
 	if l.Mark || l.Place != "" {
@@ -36,6 +42,10 @@ func (l *Release) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	}
 	if l.Place != "" {
 		k.AddKeys(l.Keys.Kept(l.Place))
+	}
+	if l.Record != nil {
+		k.AddKeys(l.Keys.Record())
+		defer addEnd(k, l.Record)
 	}
 	k.Add((*releaseID)(l.ID))
 	if plain {
@@ -77,3 +87,6 @@ func releaseBatch(s *transport.Script) *transport.Batch {
 
 // ReleaseAnswer reads the answer to a Release: Done, More or NotHeld.
 func ReleaseAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }
+
+// ReleaseRecordAnswer reads the answer to a Release with a Record: whether the record was the run's. ReleaseAnswer reads the rest.
+func ReleaseRecordAnswer(r *transport.Reply) (ok bool, err error) { return RecordEndAnswer(r) }

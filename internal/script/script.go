@@ -21,6 +21,7 @@
 //	raise         makes tokens greater than a given one
 //	begin         begins a tick of a job
 //	mark          notes that a tick of a job was run
+//	record        opens and ends the record of a key's work, alone or together with an acquire, a release or a cancel
 //
 // Parts that several scripts share are in lua/parts. An operation for both locks and permits of semaphores is one script. It
 // includes parts whose names contain "{kind}", which stands for locks or permits. A part whose name begins with fast_ is a
@@ -95,6 +96,7 @@ var texts embed.FS
 type Set struct {
 	locks, permits                                                                            operations
 	acquireAll, renew, beat, peek, reportWaiters, downgrade, look, raise, begin, mark, status *transport.Script
+	recordAcquire, recordBegin, recordEnd, recordRelease, recordCancel                        *transport.Script
 
 	acquires, votes, queues, releases *transport.Batch // acquires is for plain locks on one server
 }
@@ -175,8 +177,10 @@ func NewSet(p Params) *Set {
 		locks: operationsOf("locks"), permits: operationsOf("permits"),
 		acquireAll: lock("acquire_all"), renew: lock("renew"), beat: lock("beat"), peek: lock("peek"), reportWaiters: lock("report_waiters"), downgrade: lock("downgrade"),
 		look: lock("look"), raise: lock("raise"), begin: lock("begin"), mark: lock("mark"), status: lock("status"),
+		recordAcquire: lock("record_acquire"), recordBegin: lock("record_begin"), recordEnd: lock("record_end"),
+		recordRelease: lock("record_release"), recordCancel: lock("record_cancel"),
 	}
-	for _, on := range []*transport.Script{s.acquireAll, s.renew, s.begin, s.mark} {
+	for _, on := range []*transport.Script{s.acquireAll, s.renew, s.begin, s.mark, s.recordAcquire, s.recordBegin, s.recordEnd, s.recordRelease} {
 		on.NeedsReplicas = true
 	}
 	s.acquires = acquireBatch(lock("acquire_batch"))
@@ -218,7 +222,11 @@ func (w assembledWith) text(limits string) assembledText {
 		}
 		for line := range strings.Lines(string(text)) {
 			if part, ok := strings.CutPrefix(strings.TrimSpace(line), "--+"); ok {
-				add("parts/" + part)
+				if whole, ok := strings.CutPrefix(part, "/"); ok {
+					add(whole)
+				} else {
+					add("parts/" + part)
+				}
 				continue
 			}
 			part, ok := strings.CutPrefix(strings.TrimSpace(line), "--@")
@@ -258,7 +266,8 @@ func isPart(name string) bool {
 func (s *Set) All() map[string]*transport.Script {
 	all := map[string]*transport.Script{
 		"renew": s.renew, "beat": s.beat, "peek": s.peek, "report_waiters": s.reportWaiters, "downgrade": s.downgrade, "look": s.look, "raise": s.raise,
-		"begin": s.begin, "mark": s.mark, "status": s.status, "acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
+		"begin": s.begin, "mark": s.mark, "record_acquire": s.recordAcquire, "record_begin": s.recordBegin, "record_end": s.recordEnd,
+		"record_release": s.recordRelease, "record_cancel": s.recordCancel, "status": s.status, "acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
 		"queue_batch": s.queues.Script, "release_batch": s.releases.Script,
 	}
 	for begins, o := range map[string]operations{"": s.locks, "permit_": s.permits} {

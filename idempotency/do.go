@@ -1,0 +1,83 @@
+package idempotency
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// Do runs fn once for the key, and gives every repetition the result of the first run. in is the request: a repetition with
+// another one gets ErrReused. Requests and results are compared and kept as JSON, so in, which is passed to fn, and the result
+// must have all that matters in exported fields.
+//
+// The context of fn carries the lock of the key, and ends when it is lost. If fn returns no error, its result is recorded before
+// Do returns it. If fn returns an error or panics, the outcome is unknown, because it may have done a part of the work: the
+// policy of the next repetition decides. fn calls NotDone if it did nothing.
+//
+// The error is the error of fn, or an *Error. With ErrNotRecorded fn has returned a result that could not be recorded. Do then
+// returns that result as well; the caller must not report success. With any other *Error fn was not called.
+func Do[In, Out any](
+	ctx context.Context, r *Runner, key Key, in In, policy Policy, fn func(ctx context.Context, in In) (Out, error),
+) (out Out, err error) {
+	if fn == nil {
+		return out, &Error{Op: "begin", Err: fmt.Errorf("%w: the function is nil", lockmw.ErrInvalidOption)}
+	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		return out, &Error{Op: "begin", Err: fmt.Errorf("%w: the request is not JSON: %w", lockmw.ErrInvalidOption, err)}
+	}
+	run, err := r.Begin(ctx, key, key.Fingerprint(text), policy)
+	if err != nil {
+		return out, err
+	}
+	if answer, replayed := run.Replay(); replayed {
+		return out, readResult(answer, &out)
+	}
+	returned := false
+	defer func() {
+		if !returned { // a panic, or runtime.Goexit
+			_ = run.giveUp()
+		}
+	}()
+	out, err = fn(run.Context(), in)
+	returned = true
+	if err != nil {
+		_ = run.giveUp() // the caller gets the error of fn
+		return out, err
+	}
+	answer, err := Result(out)
+	if err != nil {
+		_ = run.giveUp()
+		return out, &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
+	}
+	return out, run.Keep(answer)
+}
+
+// giveUp ends a run that returned no answer.
+func (run *Run) giveUp() error {
+	if run.IsNotDone() {
+		return run.Forget()
+	}
+	return run.Leave()
+}
+
+// Result returns the Answer for a result of Do, for the function of Recover.
+func Result(value any) (Answer, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return Answer{}, fmt.Errorf("the result is not JSON: %w", err)
+	}
+	return Answer{Body: text}, nil
+}
+
+func readResult(a Answer, out any) error {
+	if a.NoBody {
+		return &Error{Op: "begin", Err: ErrDone}
+	}
+	if err := json.Unmarshal(a.Body, out); err != nil {
+		return &Error{Op: "begin", Err: fmt.Errorf("%w: the recorded result cannot be read: %w", ErrDone, err)}
+	}
+	return nil
+}

@@ -1,0 +1,417 @@
+package idempotency_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/lockmw"
+)
+
+var key = idempotency.Key{Scope: "user-7", ID: "8e03978e-40d5-43dd-bc93-6894a57f9324"}
+
+type order struct{ Item string }
+
+type receipt struct{ Number int }
+
+// A shop counts its orders.
+type shop struct {
+	mu     sync.Mutex
+	orders int
+	fail   error // what the next orders return; they count nevertheless
+}
+
+func (s *shop) order(_ context.Context, _ order) (receipt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orders++
+	return receipt{s.orders}, s.fail
+}
+
+func (s *shop) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.orders
+}
+
+func (s *shop) do(once *idempotency.Runner, item string, p idempotency.Policy) (receipt, error) {
+	return idempotency.Do(context.Background(), once, key, order{item}, p, s.order)
+}
+
+func TestARepetitionGetsTheFirstResult(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once, s := idempotency.New(locks), &shop{}
+		for range 3 {
+			got, err := s.do(once, "tea", idempotency.Refuse)
+			if err != nil || got.Number != 1 {
+				t.Fatalf("got %v, %v, want the first receipt", got, err)
+			}
+		}
+		if s.count() != 1 {
+			t.Errorf("the work ran %d times", s.count())
+		}
+	})
+}
+
+func TestSimultaneousCallsRunTheWorkOnce(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once, s := idempotency.New(locks), &shop{}
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
+					t.Errorf("got %v, %v, want the first receipt", got, err)
+				}
+			})
+		}
+		wg.Wait()
+		if s.count() != 1 {
+			t.Errorf("the work ran %d times", s.count())
+		}
+	})
+}
+
+func TestAnotherScopeIsAnotherKey(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once, s := idempotency.New(locks), &shop{}
+		for i, scope := range []string{"a", "b"} {
+			k := idempotency.Key{Scope: scope, ID: key.ID}
+			got, err := idempotency.Do(t.Context(), once, k, order{scope}, idempotency.Refuse, s.order)
+			if err != nil || got.Number != i+1 {
+				t.Errorf("scope %s: got %v, %v", scope, got, err)
+			}
+		}
+	})
+}
+
+func TestAnotherRequestWithTheKeyIsRefused(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once, s := idempotency.New(locks), &shop{}
+		_, _ = s.do(once, "tea", idempotency.Refuse)
+		_, err := s.do(once, "coffee", idempotency.Refuse)
+		isError(t, err, idempotency.ErrReused)
+		s.fail = errors.New("no stock")
+		other := idempotency.Key{Scope: "user-7", ID: "unfinished"}
+		_, _ = idempotency.Do(t.Context(), once, other, order{"tea"}, idempotency.RunAgain, s.order)
+		_, err = idempotency.Do(t.Context(), once, other, order{"coffee"}, idempotency.RunAgain, s.order)
+		isError(t, err, idempotency.ErrReused)
+		if s.count() != 2 {
+			t.Errorf("the work ran %d times", s.count())
+		}
+	})
+}
+
+func TestARepetitionWaitsForTheFirstRun(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once := idempotency.New(locks)
+		impatient := idempotency.New(locks, idempotency.WithWait(0))
+		s, begun, finish := &shop{}, make(chan struct{}), make(chan struct{})
+		first := make(chan error, 1)
+		go func() {
+			_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
+				close(begun)
+				<-finish
+				return s.order(ctx, o)
+			})
+			first <- err
+		}()
+		<-begun
+		_, err := s.do(impatient, "tea", idempotency.Refuse)
+		isError(t, err, idempotency.ErrInFlight)
+		isError(t, err, lockmw.ErrBusy)
+		_, err = s.do(impatient, "coffee", idempotency.Refuse)
+		if !errors.Is(err, idempotency.ErrReused) && !errors.Is(err, idempotency.ErrInFlight) {
+			t.Errorf("another request during the run: %v", err)
+		}
+		second := make(chan error, 1)
+		go func() {
+			_, err := s.do(once, "tea", idempotency.Refuse)
+			second <- err
+		}()
+		close(finish)
+		for _, done := range []chan error{first, second} {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if s.count() != 1 {
+			t.Errorf("the work ran %d times", s.count())
+		}
+	})
+}
+
+func TestThePolicyDecidesAboutAnUnknownOutcome(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once, s := idempotency.New(locks), &shop{fail: errors.New("timeout of the warehouse")}
+		_, err := s.do(once, "tea", idempotency.Refuse)
+		isError(t, err, s.fail)
+
+		_, err = s.do(once, "tea", idempotency.Refuse)
+		isError(t, err, idempotency.ErrUnknownOutcome)
+		e, _ := errors.AsType[*idempotency.Error](err)
+		if u := e.Unfinished; u == nil || u.Key != key || len(u.Run) != 32 || u.Token == 0 || u.Attempts != 1 || time.Since(u.Began).Abs() > time.Minute {
+			t.Errorf("the details are %+v", u)
+		}
+		if s.count() != 1 {
+			t.Fatalf("the work ran %d times", s.count())
+		}
+
+		attempts := []int{}
+		for range 5 { // runs that return may be as many as the caller wants
+			_, err = idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.RunAgain, func(ctx context.Context, o order) (receipt, error) {
+				attempts = append(attempts, idempotency.Attempt(ctx))
+				return s.order(ctx, o)
+			})
+			isError(t, err, s.fail)
+		}
+		if want := []int{2, 3, 4, 5, 6}; !slices.Equal(attempts, want) {
+			t.Errorf("the attempts are %v, want %v", attempts, want)
+		}
+	})
+}
+
+func TestRecoverFindsOutWhatWasDone(t *testing.T) {
+	found, _ := idempotency.Result(receipt{42})
+	unclear := errors.New("the provider does not answer")
+	for name, c := range map[string]struct {
+		answer idempotency.Answer
+		err    error
+		number int
+		want   error
+		runs   int
+	}{
+		"an answer":     {answer: found, number: 42, runs: 1},
+		"not done":      {err: idempotency.ErrNotDone, number: 2, runs: 2},
+		"it is unknown": {err: unclear, want: unclear, runs: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEach(t, func(t *testing.T, locks lockmw.Locker) {
+				once, s := idempotency.New(locks), &shop{fail: errors.New("timeout")}
+				_, _ = s.do(once, "tea", idempotency.Refuse)
+				s.fail = nil
+				policy := idempotency.Recover(func(ctx context.Context, u idempotency.Unfinished) (idempotency.Answer, error) {
+					if _, err := lockmw.Held(ctx, key.LockKey()); err != nil || u.Attempts != 1 || u.Committed {
+						t.Errorf("%v; %+v", err, u)
+					}
+					return c.answer, c.err
+				})
+				got, err := s.do(once, "tea", policy)
+				isError(t, err, c.want)
+				if c.want != nil {
+					isError(t, err, idempotency.ErrUnknownOutcome)
+				}
+				if got.Number != c.number || s.count() != c.runs {
+					t.Errorf("got %v after %d runs, want %d after %d", got, s.count(), c.number, c.runs)
+				}
+				if c.want == nil {
+					again, err := s.do(once, "tea", idempotency.Refuse)
+					if err != nil || again != got {
+						t.Errorf("a repetition got %v, %v", again, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestNotDoneForgetsTheRun(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once, invalid := idempotency.New(locks), errors.New("no such item")
+		for _, err := range []error{invalid, nil} {
+			_, got := idempotency.Do(t.Context(), once, key, order{"te"}, idempotency.Refuse, func(ctx context.Context, _ order) (receipt, error) {
+				idempotency.NotDone(ctx)
+				return receipt{}, err
+			})
+			isError(t, got, err)
+		}
+		s := &shop{}
+		if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
+			t.Errorf("a corrected request got %v, %v", got, err)
+		}
+	})
+}
+
+func TestAForgottenRunDoesNotResetTheAttempts(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once, s := idempotency.New(locks), &shop{fail: errors.New("timeout")}
+		_, _ = s.do(once, "tea", idempotency.RunAgain)
+		_, _ = idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.RunAgain, func(ctx context.Context, _ order) (receipt, error) {
+			idempotency.NotDone(ctx)
+			return receipt{}, nil
+		})
+		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.RunAgain, func(ctx context.Context, _ order) (receipt, error) {
+			if n := idempotency.Attempt(ctx); n != 2 {
+				t.Errorf("attempt %d, want 2", n)
+			}
+			return receipt{}, nil
+		})
+		isError(t, err, nil)
+	})
+}
+
+func TestAPanicLeavesTheOutcomeUnknown(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once := idempotency.New(locks)
+		func() {
+			defer func() {
+				if v := recover(); v != "bug" {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			_, _ = idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(context.Context, order) (receipt, error) { panic("bug") })
+		}()
+		_, err := (&shop{}).do(once, "tea", idempotency.Refuse)
+		isError(t, err, idempotency.ErrUnknownOutcome)
+	})
+}
+
+func TestANestedCallOfTheKeyIsRefused(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once, s := idempotency.New(locks), &shop{}
+		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
+			other := idempotency.Key{Scope: "user-7", ID: "other"}
+			return idempotency.Do(ctx, once, other, o, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
+				_, err := idempotency.Do(ctx, once, key, o, idempotency.Refuse, s.order)
+				isError(t, err, idempotency.ErrNested)
+				return receipt{1}, nil
+			})
+		})
+		isError(t, err, nil)
+	})
+}
+
+func TestALargeResultIsNotKept(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		once := idempotency.New(locks, idempotency.WithMaxBody(100))
+		big := func(context.Context, order) (string, error) { return strings.Repeat("x", 100), nil }
+		got, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, big)
+		if err != nil || len(got) != 100 {
+			t.Fatalf("%q, %v", got, err)
+		}
+		_, err = idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, big)
+		isError(t, err, idempotency.ErrDone)
+	})
+}
+
+func TestASealedAnswerIsOpened(t *testing.T) {
+	forEach(t, func(t *testing.T, locks lockmw.Locker) {
+		flip := func(b []byte) ([]byte, error) {
+			out := make([]byte, len(b))
+			for i := range b {
+				out[i] = b[i] ^ 0x55
+			}
+			return out, nil
+		}
+		once := idempotency.New(locks, idempotency.WithSealer(idempotency.Sealer{Seal: flip, Open: flip}))
+		want := strings.Repeat("secret ", 1000)
+		for range 2 {
+			got, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(context.Context, order) (string, error) { return want, nil })
+			if err != nil || got != want {
+				t.Errorf("got %d bytes, %v", len(got), err)
+			}
+		}
+		_, err := (&shop{}).do(idempotency.New(locks), "tea", idempotency.Refuse)
+		isError(t, err, idempotency.ErrDone)
+	})
+}
+
+func TestResolveDecidesAboutAnUnknownOutcome(t *testing.T) {
+	for name, done := range map[string]bool{"done": true, "not done": false} {
+		t.Run(name, func(t *testing.T) {
+			forEach(t, func(t *testing.T, locks lockmw.Locker) {
+				once, s := idempotency.New(locks), &shop{fail: errors.New("timeout")}
+				_, _ = s.do(once, "tea", idempotency.Refuse)
+				s.fail = nil
+				_, err := s.do(once, "tea", idempotency.Refuse)
+				e, ok := errors.AsType[*idempotency.Error](err)
+				if !ok || e.Unfinished == nil {
+					t.Fatal(err)
+				}
+				isError(t, once.Resolve(t.Context(), key, strings.Repeat("0", 32), nil), idempotency.ErrUnknownOutcome)
+				answer, want := (*idempotency.Answer)(nil), 2
+				if done {
+					result, _ := idempotency.Result(receipt{7})
+					answer, want = &result, 7
+				}
+				isError(t, once.Resolve(t.Context(), key, e.Unfinished.Run, answer), nil)
+				if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != want {
+					t.Errorf("got %v, %v, want %d", got, err, want)
+				}
+			})
+		})
+	}
+}
+
+func TestTheMaximumHoldEndsTheContextOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		once := idempotency.New(lockmw.NewLocal(), idempotency.WithMaxHold(time.Second))
+		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, _ order) (receipt, error) {
+			<-ctx.Done()
+			isError(t, context.Cause(ctx), lockmw.ErrLost)
+			return receipt{}, ctx.Err()
+		})
+		isError(t, err, context.Canceled)
+		_, err = (&shop{}).do(once, "tea", idempotency.Refuse)
+		isError(t, err, idempotency.ErrUnknownOutcome)
+	})
+}
+
+func TestARunThatSucceedsAfterItsHoldEndedIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		once, s := idempotency.New(lockmw.NewLocal(), idempotency.WithMaxHold(time.Second)), &shop{}
+		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
+			<-ctx.Done()
+			return s.order(ctx, o)
+		})
+		isError(t, err, nil)
+		if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
+			t.Errorf("a repetition got %v, %v", got, err)
+		}
+	})
+}
+
+func TestARunThatWasReplacedIsNotRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		once, s := idempotency.New(lockmw.NewLocal(), idempotency.WithMaxHold(time.Second)), &shop{}
+		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.RunAgain, func(ctx context.Context, o order) (receipt, error) {
+			<-ctx.Done()
+			if _, err := s.do(once, "tea", idempotency.RunAgain); err != nil {
+				t.Error(err)
+			}
+			return receipt{100}, nil
+		})
+		isError(t, err, idempotency.ErrNotRecorded)
+		if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
+			t.Errorf("a repetition got %v, %v, want the answer of the second run", got, err)
+		}
+	})
+}
+
+func TestARecordEndsWithItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		once, s := idempotency.New(lockmw.NewLocal(), idempotency.WithTTL(time.Hour)), &shop{}
+		for i, pause := range []time.Duration{0, time.Hour - time.Second, 2 * time.Second} {
+			time.Sleep(pause)
+			if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != i/2+1 {
+				t.Errorf("call %d got %v, %v", i, got, err)
+			}
+		}
+	})
+}
+
+func TestAnOldKeyIsRefused(t *testing.T) {
+	made := time.Now().Add(-25 * time.Hour)
+	known := true
+	once := idempotency.New(lockmw.NewLocal(), idempotency.WithKeyTime(func(idempotency.Key) (time.Time, bool) { return made, known }))
+	_, err := (&shop{}).do(once, "tea", idempotency.Refuse)
+	isError(t, err, idempotency.ErrKeyExpired)
+	known = false
+	_, err = (&shop{}).do(once, "tea", idempotency.Refuse)
+	isError(t, err, nil)
+}

@@ -1,0 +1,56 @@
+package idempotency_test
+
+import (
+	"errors"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// forEach runs f with each kind of Locker that keeps records itself.
+func forEach(t *testing.T, f func(t *testing.T, locks lockmw.Locker)) {
+	t.Helper()
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		f(t, lockmw.NewLocal())
+	})
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) { f(t, newClient(t, s)) })
+}
+
+func newClient(t *testing.T, s *redistest.Server) *lockmw.Client {
+	t.Helper()
+	c, err := lockmw.New(s.NewClient(t), lockmw.WithPrefix("idem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+func isError(t *testing.T, err, want error) {
+	t.Helper()
+	if want == nil && err != nil || !errors.Is(err, want) {
+		t.Errorf("the error is %v, want %v", err, want)
+	}
+}
+
+// refusal returns the error with which New panics; nil if it does not.
+func refusal(l lockmw.Locker, opts ...idempotency.Option) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err, _ = v.(error)
+		}
+	}()
+	idempotency.New(l, opts...)
+	return nil
+}

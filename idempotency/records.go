@@ -1,0 +1,92 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// records keeps the records of a Runner, and knows how their writes go together with the lock of the key.
+type records interface {
+	// lock takes the lock of a claim's key. rec is what is known of the record by then, if it was read: it was opened for the
+	// claim, or it decides what the call gets, and then hold is nil.
+	lock(ctx context.Context, c *claim) (held context.Context, hold *lockmw.Hold, rec *Record, err error)
+	// begin opens the record under the lock, as Store.Begin does. If it fails, the run is void.
+	begin(held context.Context, hold *lockmw.Hold, c *claim) (Record, error)
+	// finish ends a run as Store.End does, and releases its lock in any case.
+	finish(run *Run, e End) (bool, error)
+	// end ends a run whose lock someone else has, or the caller.
+	end(ctx context.Context, e End) (bool, error)
+}
+
+// storeRecords are the records in a Store.
+type storeRecords struct {
+	Store
+	locker  lockmw.Locker
+	options []lockmw.Option
+}
+
+func (s *storeRecords) lock(ctx context.Context, c *claim) (context.Context, *lockmw.Hold, *Record, error) {
+	rec, err := s.Look(ctx, c.Key)
+	if err != nil {
+		return nil, nil, nil, unavailable(err)
+	}
+	if rec.State > Open || rec.State == Open && rec.Fingerprint != c.Fingerprint {
+		return nil, nil, &rec, nil
+	}
+	held, hold, err := s.locker.Lock(ctx, c.Key, s.options...)
+	return held, hold, nil, err
+}
+
+func (s *storeRecords) begin(held context.Context, hold *lockmw.Hold, c *claim) (Record, error) {
+	c.Token = hold.Token()
+	if c.Token == 0 {
+		return Record{}, fmt.Errorf("%w: the Locker continued without a lock", lockmw.ErrUnavailable)
+	}
+	rec, err := s.Begin(held, c.Claim)
+	if err != nil {
+		s.void(held, c, err)
+	}
+	return rec, err
+}
+
+func (s *storeRecords) end(ctx context.Context, e End) (bool, error) { return s.End(ctx, e) }
+
+func (s *storeRecords) finish(run *Run, e End) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(run.ctx), endTimeout)
+	defer cancel()
+	ok, err := s.End(ctx, e)
+	_ = run.hold.Unlock() // a failed release only delays the next call
+	return ok, err
+}
+
+// endTimeout bounds how long the end of a run waits for the store.
+const endTimeout = 5 * time.Second
+
+// voidFor bounds how long the void of a run is tried again. A Begin that is still under way by then fails for want of the lock.
+const voidFor = time.Minute
+
+// void makes a run void whose Begin failed with err, unless that says that it did not begin. It is tried again in the background.
+func (s *storeRecords) void(held context.Context, c *claim, err error) {
+	if errors.Is(err, ErrSuperseded) || errors.Is(err, ErrInFlight) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(held), voidFor)
+	try := func() bool {
+		once, cancel := context.WithTimeout(ctx, endTimeout)
+		defer cancel()
+		return s.Void(once, c.Key, c.Run) == nil
+	}
+	go func() {
+		defer cancel()
+		for pause := 50 * time.Millisecond; !try() && ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	}()
+}

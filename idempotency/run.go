@@ -1,0 +1,135 @@
+package idempotency
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A Run is what Begin returns: a run of the work that holds the key's lock, or a replay. It belongs to one goroutine, except for
+// its context.
+type Run struct {
+	replay *Answer
+	id     string
+
+	ctx     context.Context
+	runner  *Runner
+	claim   *claim
+	hold    *lockmw.Hold
+	attempt int
+	notDone atomic.Bool
+	ended   atomic.Bool
+	outer   *Run
+}
+
+func newRun(held context.Context, r *Runner, c *claim, hold *lockmw.Hold, rec *Record) *Run {
+	run := &Run{id: c.Run, runner: r, claim: c, hold: hold, attempt: rec.Earlier + 1}
+	run.outer, _ = FromContext(held)
+	run.ctx = context.WithValue(held, runKey{}, run)
+	return run
+}
+
+type runKey struct{}
+
+// FromContext returns the innermost run that ctx belongs to.
+func FromContext(ctx context.Context) (*Run, bool) {
+	run, ok := ctx.Value(runKey{}).(*Run)
+	return run, ok
+}
+
+// runOf returns the run of that key that ctx belongs to, or nil.
+func runOf(ctx context.Context, key string) *Run {
+	run, _ := FromContext(ctx)
+	for run != nil && run.claim.Key != key {
+		run = run.outer
+	}
+	return run
+}
+
+// Attempt returns the number of the run that ctx belongs to. It is above 1 if earlier runs of the key left no outcome: they may
+// have done the work, or a part of it. It is 0 if ctx belongs to no run.
+func Attempt(ctx context.Context) int {
+	run, ok := FromContext(ctx)
+	if !ok {
+		return 0
+	}
+	return run.attempt
+}
+
+// NotDone says that the run that ctx belongs to has done nothing: it is forgotten, whatever it answers, and a repetition runs
+// the work. It has no effect if ctx belongs to no run.
+func NotDone(ctx context.Context) {
+	if run, ok := FromContext(ctx); ok {
+		run.notDone.Store(true)
+	}
+}
+
+// Replay returns the recorded answer, and true if the work is not to run because it was done.
+func (run *Run) Replay() (Answer, bool) {
+	if run.replay == nil {
+		return Answer{}, false
+	}
+	return *run.replay, true
+}
+
+// Context returns the context for the work. It carries the run and its hold, and ends when the lock is lost or the run has ended.
+func (run *Run) Context() context.Context { return run.ctx }
+
+// ID returns the identity of the run: 128 random bits in hex digits.
+func (run *Run) ID() string { return run.id }
+
+// LockKey returns the key of the run's lock, which identifies the record: see Key.LockKey.
+func (run *Run) LockKey() string { return run.claim.Key }
+
+// Attempt returns the number of the run: see the function Attempt.
+func (run *Run) Attempt() int { return run.attempt }
+
+// IsNotDone reports whether NotDone was called for the run.
+func (run *Run) IsNotDone() bool { return run.notDone.Load() }
+
+// Keep records the answer of the run and releases the lock. Only then may the answer be sent. ErrNotRecorded means that it could
+// not be recorded: the caller must not report success. A lost lock does not matter as long as no other run has begun. The end of
+// the caller's context does not matter either. If NotDone was called, Keep does the same as Forget.
+func (run *Run) Keep(answer Answer) error {
+	if run.IsNotDone() {
+		return run.Forget()
+	}
+	end, err := run.runner.keeping(run.claim.Key, run.id, &answer)
+	if err != nil {
+		_ = run.Leave()
+		return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
+	}
+	switch kept, err := run.end(end); {
+	case err != nil:
+		return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
+	case !kept:
+		return &Error{Op: "record", Err: fmt.Errorf("%w: another run has begun, or the record is gone", ErrNotRecorded)}
+	}
+	return nil
+}
+
+// Forget ends a run that did nothing, and releases the lock. A repetition runs the work. If the store does not answer, the
+// outcome stays unknown, and Forget returns an error.
+func (run *Run) Forget() error { return run.endWith(Forget) }
+
+// Leave ends a run whose outcome is unknown, and releases the lock. The policy of the next repetition decides.
+func (run *Run) Leave() error { return run.endWith(Leave) }
+
+func (run *Run) endWith(o Outcome) error {
+	if _, err := run.end(End{Key: run.claim.Key, Run: run.id, Outcome: o}); err != nil {
+		return &Error{Op: "record", Err: unavailable(err)}
+	}
+	return nil
+}
+
+// end ends the run once. The client cannot cancel that.
+func (run *Run) end(e End) (bool, error) {
+	if run.replay != nil || run.ended.Swap(true) {
+		return false, errEnded
+	}
+	return run.runner.records.finish(run, e)
+}
+
+var errEnded = fmt.Errorf("%w: the run has ended before", lockmw.ErrNotHeld)

@@ -1,0 +1,280 @@
+package idempotency
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/inproc"
+	"github.com/lockmw/go/internal/kinds"
+	"github.com/lockmw/go/internal/option"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A Runner runs the work of each key once. Make it with New. Safe for concurrent use.
+type Runner struct {
+	config
+	locker  lockmw.Locker
+	records records
+}
+
+// New returns a Runner whose runs take their locks from l: a *lockmw.Client, a *lockmw.Local, or another exclusive Locker of this
+// module. Records of a Client are in its Redis, those of a Local in its process; any other Locker needs WithStore.
+//
+// New panics with an error that wraps lockmw.ErrInvalidOption if l is nil or an option is invalid, and with one that wraps
+// errors.ErrUnsupported if l cannot be used: a semaphore, a Locker for reading, or a Local with WithStore, whose locks do not
+// exclude other processes.
+func New(l lockmw.Locker, opts ...Option) *Runner {
+	r, err := newRunner(l, opts)
+	if err != nil {
+		panic(fmt.Errorf("idempotency.New: %w", err))
+	}
+	return r
+}
+
+func newRunner(l lockmw.Locker, opts []Option) (*Runner, error) {
+	if option.IsNil(l) {
+		return nil, fmt.Errorf("%w: the Locker is nil", lockmw.ErrInvalidOption)
+	}
+	r := &Runner{locker: l, config: config{ttl: 24 * time.Hour, wait: 5 * time.Second, maxHold: 5 * time.Minute, maxBody: 64 << 10}}
+	option.Apply(&r.config, "idempotency.New", opts)
+	if err := checkLock(r.lock); err != nil {
+		return nil, err
+	}
+	p, err := lockmw.NewPolicy(r.lock...)
+	if known, ok := kinds.PolicyOf(l, r.lock...); ok {
+		p = known
+	}
+	if err == nil {
+		err = r.check(p.Lease)
+	}
+	// These replace defaults of the Locker that contradict a Runner.
+	r.lock = append(r.lock, lockmw.WithLease(p.Lease), lockmw.WithMinHold(0), lockmw.WithMaxHold(r.maxHold), lockmw.WithWait(r.wait))
+	if err == nil {
+		err = lockmw.CheckOptions(l, r.lock...)
+	}
+	if err == nil {
+		r.records, err = r.recordsOf(l)
+	}
+	return r, err
+}
+
+// recordsOf returns the records for the locks of l.
+func (r *Runner) recordsOf(l lockmw.Locker) (records, error) {
+	k, known := kinds.Of(l)
+	if !known {
+		if r.store == nil {
+			return nil, fmt.Errorf("a %T needs WithStore: %w", l, errors.ErrUnsupported)
+		}
+		return &storeRecords{r.store, l, r.lock}, nil
+	}
+	local, isLocal := k.Locks().(*inproc.Locks)
+	locks, onRedis := k.Locks().(core.RecordLocks)
+	switch kind := k.Kind(); {
+	case kind.Mode == core.Read || kind.Permits > 0:
+		return nil, fmt.Errorf("the locks of a %T may have several holders: %w", l, errors.ErrUnsupported)
+	case isLocal && r.store != nil:
+		return nil, fmt.Errorf("a Local excludes no other process, and WithStore is shared with others: %w", errors.ErrUnsupported)
+	case isLocal:
+		return &storeRecords{memoryOf(local), l, r.lock}, nil
+	case r.store != nil:
+		return &storeRecords{r.store, l, r.lock}, nil
+	case onRedis:
+		return &redisRecords{l, k, locks, r.lock}, nil
+	}
+	return nil, fmt.Errorf("a %T needs WithStore: %w", l, errors.ErrUnsupported)
+}
+
+// A claim is one call of Begin, until it is known whether its run begins.
+type claim struct {
+	Claim
+	key    Key
+	policy Policy
+	redis  *core.RecordClaim // set by redisRecords
+}
+
+// Begin asks whether the work of a key is to run now. It is for middleware; Do is simpler for a function.
+//
+// If the work is to run, Begin returns a Run that holds the key's lock. The caller does the work with Run.Context, and then ends
+// the run with Keep, Forget or Leave, exactly once. If the work has been done, Begin returns a Run that only has the recorded
+// Answer: see Run.Replay. Such a Run needs no end.
+//
+// Begin waits for a run that is in flight: see WithWait. It returns an *Error. With an error of lockmw, such as ErrUnavailable,
+// nothing has run and nothing is recorded.
+func (r *Runner) Begin(ctx context.Context, key Key, f Fingerprint, policy Policy) (*Run, error) {
+	run, err := r.begin(ctx, key, f, policy)
+	if err != nil {
+		if e, ok := errors.AsType[*Error](err); ok {
+			return nil, e
+		}
+		return nil, &Error{Op: "begin", Err: err}
+	}
+	return run, nil
+}
+
+func (r *Runner) begin(ctx context.Context, key Key, f Fingerprint, policy Policy) (*Run, error) {
+	if err := r.checkCall(ctx, key, policy); err != nil {
+		return nil, err
+	}
+	c := &claim{key: key, policy: policy, Claim: Claim{
+		Key: key.LockKey(), Run: newRunID(), Fingerprint: f, Over: policy.again, MaxSilent: maxSilent, TTL: r.ttl,
+	}}
+	if outer := runOf(ctx, c.Key); outer != nil {
+		return nil, ErrNested
+	}
+	held, hold, rec, err := r.records.lock(ctx, c)
+	switch {
+	case err != nil:
+		return nil, lockError(err)
+	case hold == nil:
+		return r.settled(c, rec)
+	case rec != nil:
+		return newRun(held, r, c, hold, rec), nil
+	}
+	run, err := r.beginUnder(held, c, hold)
+	if err != nil || run.replay != nil {
+		_ = hold.Unlock() // nothing has run
+	}
+	return run, err
+}
+
+func (r *Runner) checkCall(ctx context.Context, key Key, policy Policy) error {
+	switch {
+	case r == nil || r.records == nil:
+		return fmt.Errorf("%w: the Runner was not made by New", lockmw.ErrInvalidOption)
+	case ctx == nil:
+		return fmt.Errorf("%w: the context is nil", lockmw.ErrInvalidOption)
+	case !policy.isValid():
+		return fmt.Errorf("%w: the Policy is not set; choose RunAgain, Refuse or Recover", lockmw.ErrInvalidOption)
+	}
+	if err := key.check(); err != nil {
+		return err
+	}
+	if r.keyTime != nil {
+		if made, known := r.keyTime(key); known && time.Since(made) > r.ttl {
+			return ErrKeyExpired
+		}
+	}
+	return nil
+}
+
+// lockError returns the error of a call that did not get the lock: nothing has run.
+func lockError(err error) error {
+	if errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("%w: %w", ErrInFlight, err)
+	}
+	return err
+}
+
+// unavailable returns the error of a store that could not be asked.
+func unavailable(err error) error {
+	if errors.Is(err, lockmw.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: the store of idempotency records: %w", lockmw.ErrUnavailable, err)
+}
+
+// beginUnder begins the run under the lock of its key.
+func (r *Runner) beginUnder(held context.Context, c *claim, hold *lockmw.Hold) (*Run, error) {
+	for {
+		rec, err := r.records.begin(held, hold, c)
+		if err != nil {
+			return nil, beginError(held, err)
+		}
+		if rec.State == Open && rec.Run == c.Run {
+			return newRun(held, r, c, hold, &rec), nil
+		}
+		if run, err := r.settled(c, &rec); run != nil || err != nil {
+			return run, err
+		}
+		if again, run, err := r.unfinished(held, c, &rec); !again {
+			return run, err
+		}
+	}
+}
+
+// beginError returns the error of a call whose run could not begin: nothing has run.
+func beginError(held context.Context, err error) error {
+	switch {
+	case errors.Is(err, ErrInFlight):
+		return err
+	case errors.Is(err, ErrSuperseded) || errors.Is(context.Cause(held), lockmw.ErrLost):
+		return fmt.Errorf("%w: before the run began: %w", lockmw.ErrLost, err)
+	case held.Err() != nil:
+		return fmt.Errorf("%w: %w", lockmw.ErrNotRequested, held.Err())
+	}
+	return unavailable(err)
+}
+
+// settled returns what a call gets whose key has an answer or belongs to another request; neither if the record does not say.
+func (r *Runner) settled(c *claim, rec *Record) (*Run, error) {
+	switch {
+	case rec.State == None:
+		return nil, nil
+	case rec.Fingerprint != c.Fingerprint:
+		return nil, ErrReused
+	case rec.State == Done:
+		answer, err := decodeAnswer(rec.Answer, r.sealer)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDone, err)
+		}
+		return &Run{replay: &answer, id: rec.Run}, nil
+	case rec.State == Committed && c.policy.recover == nil:
+		return nil, &Error{Op: "begin", Err: ErrDone, Unfinished: c.unfinished(rec)}
+	}
+	return nil, nil
+}
+
+func (c *claim) unfinished(rec *Record) *Unfinished {
+	return &Unfinished{
+		Key: c.key, Run: rec.Run, Token: rec.Token, Attempts: rec.Earlier + 1, Began: rec.Began, Committed: rec.State == Committed,
+	}
+}
+
+// unfinished decides about a record that an earlier run has left open. again is whether to try to begin once more.
+func (r *Runner) unfinished(held context.Context, c *claim, rec *Record) (again bool, run *Run, err error) {
+	u := c.unfinished(rec)
+	if c.policy.recover == nil {
+		return false, nil, &Error{Op: "begin", Err: ErrUnknownOutcome, Unfinished: u}
+	}
+	answer, err := c.policy.recover(held, *u)
+	switch {
+	case errors.Is(err, ErrNotDone) && !u.Committed:
+		_, err := r.records.end(held, End{Key: c.Key, Run: rec.Run, Outcome: Forget})
+		if err != nil {
+			return false, nil, unavailable(err)
+		}
+		return true, nil, nil
+	case err != nil:
+		return false, nil, &Error{Op: "begin", Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, err), Unfinished: u}
+	}
+	end, err := r.keeping(c.Key, rec.Run, &answer)
+	kept := false
+	if err == nil {
+		kept, err = r.records.end(held, end)
+	}
+	if err != nil || !kept {
+		return false, nil, &Error{Op: "begin", Err: fmt.Errorf("%w: the answer that was found could not be recorded", ErrUnknownOutcome), Unfinished: u}
+	}
+	return false, &Run{replay: &answer, id: rec.Run}, nil
+}
+
+// keeping returns the end of a run that has answered.
+func (r *Runner) keeping(key, run string, a *Answer) (End, error) {
+	kept := *a
+	if len(kept.Body) > r.maxBody {
+		kept.Body, kept.NoBody = nil, true
+	}
+	text, err := kept.encode(r.sealer)
+	return End{Key: key, Run: run, Outcome: Keep, Status: a.Status, Answer: text, TTL: r.ttl}, err
+}
+
+func newRunID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

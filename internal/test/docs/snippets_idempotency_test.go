@@ -1,0 +1,40 @@
+package docs
+
+import (
+	"context"
+	"errors"
+	"log"
+
+	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/lockmw"
+)
+
+// The blocks of docs/idempotency.md.
+var _ = []any{onceAndAnswered, resolved}
+
+type (
+	order   struct{ Item string }
+	receipt struct{ Number int }
+)
+
+func onceAndAnswered(ctx context.Context, locks *lockmw.Client, userID, clientKey string, placeOrder func(context.Context, order) (receipt, error)) error {
+	once := idempotency.New(locks) // records are in the same Redis as the locks
+	key := idempotency.Key{Scope: userID, ID: clientKey}
+	got, err := idempotency.Do(ctx, once, key, order{"tea"}, idempotency.Refuse,
+		func(ctx context.Context, o order) (receipt, error) {
+			return placeOrder(ctx, o) // order and receipt are types of yours, which are kept as JSON
+		})
+	_ = got
+	return err
+}
+
+func resolved(ctx context.Context, once *idempotency.Runner, key idempotency.Key, err error, run string) error {
+	if e, ok := errors.AsType[*idempotency.Error](err); ok && e.Unfinished != nil {
+		log.Printf("run %s, attempt %d, began %v", e.Unfinished.Run, e.Unfinished.Attempts, e.Unfinished.Began)
+	}
+	{
+		result, _ := idempotency.Result(receipt{7}) // what the run should have answered
+		err := once.Resolve(ctx, key, run, &result) // it was done; nil instead of &result: it was not
+		return err
+	}
+}
