@@ -32,9 +32,13 @@ func scoped(r *http.Request) (string, error) {
 	return "secret-42", nil
 }
 
-// once mounts a handler so that retries with one key run it once.
+// once mounts a handler so that retries with one key run it once. locks may be a *testStore with its own locks.
 func once(locks lockmw.Locker, h http.HandlerFunc, opts ...httpmw.IdempotentOption) http.Handler {
-	return httpmw.Idempotent(idempotency.New(locks), scoped, idempotency.Refuse, opts...)(h)
+	var runner []idempotency.Option
+	if s, ok := locks.(*testStore); ok {
+		runner = append(runner, idempotency.WithStore(s))
+	}
+	return httpmw.Idempotent(idempotency.New(locks, runner...), scoped, idempotency.Refuse, opts...)(h)
 }
 
 // keyed is a request with an Idempotency-Key; the header is of names and values in turn.

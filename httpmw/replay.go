@@ -42,9 +42,11 @@ func (a *recorder) answer(noBody bool) idempotency.Answer {
 }
 
 func (a *recorder) hasTrailers() bool {
-	if len(a.sent["Trailer"]) > 0 {
-		return true
-	}
+	return len(a.sent["Trailer"]) > 0 || a.hasLateTrailers()
+}
+
+// hasLateTrailers reports whether the handler has set trailers that it has not announced.
+func (a *recorder) hasLateTrailers() bool {
 	for name := range a.header {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			return true
@@ -55,6 +57,9 @@ func (a *recorder) hasTrailers() bool {
 
 // sendTrailers has net/http send what the handler has set after the status.
 func (a *recorder) sendTrailers() {
+	if a.hasLateTrailers() { // net/http would send a short body with its length, and without trailers
+		_ = http.NewResponseController(a.w).Flush()
+	}
 	h := a.w.Header()
 	for _, list := range a.sent["Trailer"] {
 		for name := range strings.SplitSeq(list, ",") {
