@@ -30,9 +30,9 @@ func wholeBody(w http.ResponseWriter, r *http.Request, of io.ReadCloser, began t
 	switch {
 	case err == nil, errors.Is(err, lockmw.ErrNotRequested):
 	case errors.As(err, new(*http.MaxBytesError)):
-		err = &refusal{problemIdempotencyBody, err}
+		err = &refusedError{problemIdempotencyBody, err}
 	default:
-		err = &refusal{problemUnreadable, err}
+		err = &refusedError{problemUnreadable, err}
 	}
 	return text, b, err
 }

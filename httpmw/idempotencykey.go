@@ -15,8 +15,8 @@ import (
 const idempotencyHeader = "Idempotency-Key"
 
 var (
-	errNoIdempotencyKey = &refusal{problemNoIdempotencyKey, fmt.Errorf("%w: no Idempotency-Key", lockmw.ErrInvalidKey)}
-	errIdempotencyKey   = &refusal{problemIdempotencyKey, fmt.Errorf("%w: the Idempotency-Key is not valid", lockmw.ErrInvalidKey)}
+	errNoIdempotencyKey = &refusedError{problemNoIdempotencyKey, fmt.Errorf("%w: no Idempotency-Key", lockmw.ErrInvalidKey)}
+	errIdempotencyKey   = &refusedError{problemIdempotencyKey, fmt.Errorf("%w: the Idempotency-Key is not valid", lockmw.ErrInvalidKey)}
 )
 
 // idempotencyKey returns the key of a request. It may be bare, or a string as of RFC 9651: abc and "abc" are the same key.

@@ -23,19 +23,19 @@ var (
 	problemMaybeDone        = problem{"idempotency-maybe-done", "Not recorded", http.StatusInternalServerError, "The request has been handled, perhaps in part, but its answer could not be recorded.", 0}
 )
 
-// A refusal is an error that knows its problem.
-type refusal struct {
+// A refusedError knows its problem.
+type refusedError struct {
 	problem problem
 	err     error
 }
 
-func (e *refusal) Error() string { return e.err.Error() }
+func (e *refusedError) Error() string { return e.err.Error() }
 
-func (e *refusal) Unwrap() error { return e.err }
+func (e *refusedError) Unwrap() error { return e.err }
 
 // idempotencyProblem returns the problem of an error of Idempotent; false if it is like an error of WithLock.
 func idempotencyProblem(err error) (p problem, found bool) {
-	if r, ok := errors.AsType[*refusal](err); ok {
+	if r, ok := errors.AsType[*refusedError](err); ok {
 		return r.problem, true
 	}
 	e, ok := errors.AsType[*idempotency.Error](err)

@@ -93,8 +93,9 @@ func TestAClientThatHangsUp(t *testing.T) {
 				hangUp(t, site, step)
 				usertest.Receive(t, "the end of the first request", done)
 				a := site.Do(t, http.MethodPost, "/", strings.NewReader("cart"), "Idempotency-Key", "k-1")
-				if a.Status != tt.want || runs.Load() != tt.runs {
-					t.Errorf("status %d: %s; %d runs", a.Status, a.Body, runs.Load())
+				replayed := a.Header.Get("Idempotent-Replayed") == "true"
+				if a.Status != tt.want || runs.Load() != tt.runs || replayed != (tt.want == 201 && tt.at != "begin") {
+					t.Errorf("status %d: %s; %d runs, replayed %v", a.Status, a.Body, runs.Load(), replayed)
 				}
 			})
 		}
@@ -105,14 +106,18 @@ func TestAClientThatHangsUp(t *testing.T) {
 func TestAWaitingRepetitionHangsUp(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	runner := idempotency.New(lockmw.NewLocal(), idempotency.WithWait(time.Minute))
+	contended, waits := usertest.OnContended(t)
+	runner := idempotency.New(lockmw.NewLocal(), idempotency.WithWait(time.Minute), idempotency.WithLockOptions(contended))
 	logged, statuses := webtest.AccessLog(httpmw.Idempotent(runner, scoped, idempotency.Refuse)(g))
 	site := webtest.NewSite(t, logged)
 	first := make(chan webtest.Answer, 1)
 	go func() { first <- site.Do(t, http.MethodPost, "/", strings.NewReader("cart"), "Idempotency-Key", "k-1") }()
 	usertest.Receive(t, "the first request", g.entered)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		waits()
+		cancel()
+	}()
 	if resp, err := site.Send(ctx, http.MethodPost, "/", strings.NewReader("cart"), "Idempotency-Key", "k-1"); err == nil {
 		_ = resp.Body.Close()
 		t.Errorf("status %d", resp.StatusCode)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-chi/chi/v5/middleware"
@@ -186,19 +187,22 @@ func TestASuccessAfterALostLock(t *testing.T) {
 	wantIdemProblem(t, serve(h, keyed("k-2", "", "X-Silent", "1")), 500, "idempotency-maybe-done", true)
 }
 
-// A timeout outside ends the context with the error that handlers look for.
+// A timeout outside ends the context with the error that handlers look for, whichever of the timers is first.
 func TestTheContextEndsWithTheDeadline(t *testing.T) {
-	t.Parallel()
-	h := middleware.Timeout(10 * time.Millisecond)(once(lockmw.NewLocal(), func(w http.ResponseWriter, r *http.Request) {
-		<-r.Context().Done()
-		if err := r.Context().Err(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the context ends with %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		h := middleware.Timeout(time.Second)(once(lockmw.NewLocal(), func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			if err := r.Context().Err(); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the context ends with %v", err)
+			}
+			w.WriteHeader(504)
+		}))
+		for i := range 255 {
+			if rec := serve(h, keyed(strings.Repeat("k", i+1), "")); rec.Code != 504 {
+				t.Errorf("status %d", rec.Code)
+			}
 		}
-		w.WriteHeader(504)
-	}))
-	if rec := serve(h, keyed("k-1", "")); rec.Code != 504 {
-		t.Errorf("status %d", rec.Code)
-	}
+	})
 }
 
 // Every refusal of a lock inside is forgotten, also those with a status of 500 and above.
@@ -222,7 +226,11 @@ func TestRefusalsInsideAreForgotten(t *testing.T) {
 		"several":             {httpmw.WithLockAll(busy, httpmw.All(user42)), 409},
 		"reading and writing": {httpmw.WithRWLock(busy, user42), 409},
 		"an error handler":    {httpmw.WithLock(busy, user42, teapot), 200},
-		"another Idempotent":  {httpmw.Idempotent(idempotency.New(lockmw.NewLocal()), broken, idempotency.Refuse), 500},
+		"a lock inside another": {func(h http.Handler) http.Handler {
+			another := httpmw.Idempotent(idempotency.New(lockmw.NewLocal()), user42, idempotency.Refuse)
+			return another(httpmw.WithLock(unavailable, user42)(h))
+		}, 503},
+		"another Idempotent": {httpmw.Idempotent(idempotency.New(lockmw.NewLocal()), broken, idempotency.Refuse), 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var runs atomic.Int32

@@ -263,7 +263,7 @@ func (a *recorder) end() (answer bool) {
 	case idempotency.Keep:
 		return a.record(false) == nil
 	case idempotency.Forget:
-		a.m.logEnd(a.r, a.run.Forget())
+		a.forget()
 		return true
 	}
 	ended := a.run.Context().Err() != nil
@@ -275,6 +275,14 @@ func (a *recorder) end() (answer bool) {
 	a.phase, a.why = closed, errHandlerReturned
 	a.m.failSilent(a.w, a.r)
 	return false
+}
+
+// forget ends a run that has done nothing. If it was marked, a run outside has done nothing either, whatever the status is.
+func (a *recorder) forget() {
+	if a.run.IsNotDone() {
+		idempotency.NotDone(a.r.Context())
+	}
+	a.m.logEnd(a.r, a.run.Forget())
 }
 
 // leave ends a run whose outcome is unknown.
@@ -290,7 +298,7 @@ func (a *recorder) abandon() {
 	switch {
 	case a.recorded || a.phase == closed:
 	case a.run.IsNotDone():
-		a.m.logEnd(a.r, a.run.Forget())
+		a.forget()
 	default:
 		a.leave()
 	}
