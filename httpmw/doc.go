@@ -13,6 +13,8 @@
 // is unavailable. WithErrorHandler replaces this response. [docs/http.md] describes the statuses, the place among other
 // middleware, waits and shutdown.
 //
+// Idempotent runs the work of an Idempotency-Key once, and gives every repetition the first answer: see [docs/idempotency.md].
+//
 // # What can go wrong
 //
 // The lock can be lost while the handler runs: Redis was unavailable for longer than the lease, the process was stopped, or
@@ -27,5 +29,6 @@
 // body. With a longer or chunked body, a wait does not end when the client disconnects: limit it with lockmw.WithWait. A wait
 // without a limit ends after 5 minutes.
 //
+// [docs/idempotency.md]: https://github.com/lockmw/go/blob/main/docs/idempotency.md
 // [docs/http.md]: https://github.com/lockmw/go/blob/main/docs/http.md
 package httpmw

@@ -2,11 +2,9 @@ package httpmw
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -81,22 +79,11 @@ func readBody(r *http.Request) ([]byte, error) {
 		return nil, errNoBody
 	}
 	r.Body = b
-	if r.ContentLength > smallBody {
-		return nil, &http.MaxBytesError{Limit: smallBody}
+	text, err := b.whole(r.Context(), r.ContentLength, smallBody)
+	if err == nil && len(text) == 0 {
+		err = errNoBody
 	}
-	b.ahead(r.Context(), r.ContentLength, smallBody)
-	switch {
-	case len(b.rest) > smallBody:
-		return nil, &http.MaxBytesError{Limit: smallBody}
-	case b.err == io.EOF: //nolint:errorlint // Readers return it unwrapped
-		if len(b.rest) == 0 {
-			return nil, errNoBody
-		}
-		return b.rest, nil
-	case r.Context().Err() != nil, errors.Is(b.err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%w: %w", lockmw.ErrNotRequested, b.err)
-	}
-	return nil, fmt.Errorf("the body cannot be read: %w", b.err)
+	return text, err
 }
 
 // lookUp returns the value at path in a JSON text.

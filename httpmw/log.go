@@ -1,11 +1,13 @@
 package httpmw
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
 
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/observe"
@@ -54,6 +56,19 @@ func (c *config) logKey(r *http.Request, err error) {
 		c.log(r, slog.LevelInfo, "httpmw: a request was refused because it has no valid key",
 			&lockmw.Error{Key: key, Err: shown}, append(more, "suppressed", missed)...)
 	}
+}
+
+// logEnd records that the end of a run could not be recorded, although the client gets the handler's answer.
+func (c *config) logEnd(r *http.Request, err error) {
+	if err != nil {
+		c.log(r, slog.LevelWarn, "httpmw: the end of a run could not be recorded, so its outcome is unknown", err)
+	}
+}
+
+// logUnknown records that the outcome of a run is unknown, with what an operator needs for idempotency.Runner.Resolve. status is 0 if
+// the handler has not answered.
+func (c *config) logUnknown(r *http.Request, run *idempotency.Run, status int) {
+	c.log(r, slog.LevelWarn, "httpmw: the outcome of a run is unknown", context.Cause(run.Context()), "run", run.ID(), "attempt", run.Attempt(), "status", status)
 }
 
 // log writes a line with the kind and the label, such as the request ID, but without the key, which may be personal data.

@@ -21,6 +21,19 @@ type httpOption struct {
 	apply func(*config) error
 }
 
+func (o httpOption) applyTo(c *config) error { return o.apply(c) }
+
+// A SharedOption configures any middleware of this package, Idempotent too.
+type SharedOption interface {
+	Option
+	IdempotentOption
+}
+
+type sharedOption struct {
+	httpOption
+	option.ForIdempotent
+}
+
 type config struct {
 	locker      any // logs go to its Logger
 	lock        []lockmw.Option
@@ -65,16 +78,19 @@ func WithMethods(methods ...string) Option {
 // Before h is called, headers that describe the intended response or let a cache store it are removed, and Cache-Control is set
 // to no-store. h may set them again.
 //
+// With Idempotent, h also answers a retry whose outcome is not a recorded answer. The error then wraps one of package idempotency,
+// or lockmw.ErrInvalidKey for a key that is missing or not valid.
+//
 // h is not called if the request was cancelled without a cause, for example because the client has disconnected, nor if the
 // response has begun.
-func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) Option {
-	return httpOption{apply: func(c *config) error {
+func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) SharedOption {
+	return sharedOption{httpOption: httpOption{apply: func(c *config) error {
 		if h == nil {
 			return fmt.Errorf("%w: WithErrorHandler(nil)", lockmw.ErrInvalidOption)
 		}
 		c.onError = h
 		return nil
-	}}
+	}}}
 }
 
 // newConfig applies the options of a middleware. It panics if they are invalid, so that a mistake shows at start and not at the
@@ -92,8 +108,8 @@ func newConfig(name string, locker lockmw.Locker, noKey bool, opts []Option) *co
 		switch o := o.(type) {
 		case lockmw.Option:
 			c.lock = append(c.lock, o)
-		case httpOption:
-			if err := o.apply(c); err != nil {
+		case interface{ applyTo(*config) error }:
+			if err := o.applyTo(c); err != nil {
 				panic(fmt.Errorf("httpmw: %s: %w", name, err))
 			}
 		default:

@@ -38,6 +38,9 @@ var (
 
 // problemOf returns the problem that err is for a client.
 func problemOf(err error) problem {
+	if p, found := idempotencyProblem(err); found {
+		return p
+	}
 	e, _ := errors.AsType[*lockmw.Error](err)
 	switch {
 	case errors.Is(err, ErrNoClaim):
@@ -79,8 +82,8 @@ func (p problem) about(e *lockmw.Error) problem {
 }
 
 // WriteError writes the response to a request that was refused because of its lock. It is the default error handler;
-// docs/http.md lists the statuses. The body is application/problem+json, without the key and without the text of err. An error
-// that comes neither from lockmw nor from this package is a 500. WriteError does not log: the middleware logs every 500, and the
+// docs/http.md and docs/idempotency.md list the statuses. The body is application/problem+json, without the key and without the text of err. An error
+// that comes neither from lockmw or idempotency nor from this package is a 500. WriteError does not log: the middleware logs every 500, and the
 // reason for every unavailable lock, before it calls an error handler.
 //
 // No cache stores the response: it has Cache-Control: no-store. WriteError removes headers that earlier middleware has set for the
@@ -105,5 +108,9 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	}
 	w.WriteHeader(p.Status)
 	// It fails only if the client has disconnected.
+	if done, ok := errors.AsType[*doneError](err); ok {
+		_ = json.NewEncoder(w).Encode(done.problem(p))
+		return
+	}
 	_ = json.NewEncoder(w).Encode(p)
 }

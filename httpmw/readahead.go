@@ -2,12 +2,15 @@ package httpmw
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/slowclient"
+	"github.com/lockmw/go/lockmw"
 )
 
 // smallBody is the longest body that is read before a request waits for its lock, and the longest that JSON accepts.
@@ -33,12 +36,12 @@ func newBody(of io.ReadCloser, w http.ResponseWriter, began time.Time) *body {
 	return &body{ReadCloser: of, w: w, began: began}
 }
 
-// keyOf calls the key function, which may read the body ahead, and returns the body for the handler.
-func (g *guard[K]) keyOf(w http.ResponseWriter, r *http.Request, began time.Time) (key K, forHandler io.ReadCloser, err error) {
+// keyOf calls the key function of, which may read the body ahead, and returns the body for the handler.
+func keyOf[K any](of func(*http.Request) (K, error), w http.ResponseWriter, r *http.Request, began time.Time) (key K, forHandler io.ReadCloser, err error) {
 	arrived := r.Body
 	b := newBody(arrived, w, began)
 	if b == nil {
-		key, err = g.key(r)
+		key, err = of(r)
 		return key, r.Body, err
 	}
 	r.Body = b
@@ -47,7 +50,7 @@ func (g *guard[K]) keyOf(w http.ResponseWriter, r *http.Request, began time.Time
 			r.Body = arrived
 		}
 	}()
-	key, err = g.key(r)
+	key, err = of(r)
 	if r.Body == b && len(b.rest) == 0 && b.err == nil {
 		return key, arrived, err
 	}
@@ -84,6 +87,23 @@ func (b *body) ahead(ctx context.Context, length int64, limit int) {
 		n, b.err = from.Read(b.rest[len(b.rest):min(cap(b.rest), limit+1)])
 		b.rest = b.rest[:len(b.rest)+n]
 	}
+}
+
+// whole reads a body of at most limit bytes to its end and returns it. length is the request's Content-Length.
+func (b *body) whole(ctx context.Context, length int64, limit int) ([]byte, error) {
+	if length > int64(limit) {
+		return nil, &http.MaxBytesError{Limit: int64(limit)}
+	}
+	b.ahead(ctx, length, limit)
+	switch {
+	case len(b.rest) > limit:
+		return nil, &http.MaxBytesError{Limit: int64(limit)}
+	case b.err == io.EOF: //nolint:errorlint // Readers return it unwrapped
+		return b.rest, nil
+	case ctx.Err() != nil, errors.Is(b.err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("%w: %w", lockmw.ErrNotRequested, b.err)
+	}
+	return nil, fmt.Errorf("the body cannot be read: %w", b.err)
 }
 
 func (b *body) Read(p []byte) (int, error) {

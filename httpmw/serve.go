@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-chi/chi/v5/middleware"
 
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/logged"
 	"github.com/lockmw/go/internal/slowclient"
@@ -52,8 +53,12 @@ func guarding[K any](g *guard[K]) func(http.Handler) http.Handler {
 }
 
 func (g *guard[K]) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if isUnderTimeout(w, r) {
+		g.refuse(w, r, errTimeoutInside, false)
+		return
+	}
 	began := time.Now()
-	key, body, err := g.keyOf(w, r, began)
+	key, body, err := keyOf(g.key, w, r, began)
 	if errors.Is(err, lockmw.ErrNoLock) {
 		r.Body = body
 		next.ServeHTTP(w, r)
@@ -146,48 +151,54 @@ func giveBack(r, locked *http.Request) {
 	}
 }
 
-// refuse answers a request that has not got its lock. logged says that an observer has already logged the failure.
-func (g *guard[K]) refuse(w http.ResponseWriter, r *http.Request, err error, logged bool) {
+// refuse answers a request that has not got its lock, so that its handler does not run: a run of an Idempotent outside has done
+// nothing. logged says that an observer has already logged the failure.
+func (c *config) refuse(w http.ResponseWriter, r *http.Request, err error, logged bool) {
 	ctx := r.Context()
+	idempotency.NotDone(ctx)
 	cause := context.Cause(ctx)
 	switch {
 	case core.IsLoss(cause): // of an outer lock
-		g.fail(w, r, fmt.Errorf("%w: %w", lockmw.ErrLost, cause))
+		c.fail(w, r, fmt.Errorf("%w: %w", lockmw.ErrLost, cause))
 	case !errors.Is(ctx.Err(), context.Canceled):
 		if logged {
-			g.answer(w, r, err)
+			c.answer(w, r, err)
 		} else {
-			g.fail(w, r, err)
+			c.fail(w, r, err)
 		}
 	case errors.Is(cause, context.Canceled):
-		// The client has disconnected. Without a status, access logs would show a 200. So would the response, if the context
-		// was cancelled for another reason.
-		withhold.Clear(w.Header())
-		w.WriteHeader(statusClientGone)
+		answerNobody(w)
 	default:
-		g.answer(w, r, fmt.Errorf("%w: the request was cancelled: %w", lockmw.ErrUnavailable, cause))
+		c.answer(w, r, fmt.Errorf("%w: the request was cancelled: %w", lockmw.ErrUnavailable, cause))
 	}
+}
+
+// answerNobody ends a request whose client has disconnected. Without a status, access logs would show a 200. So would the response,
+// if the context was cancelled for another reason.
+func answerNobody(w http.ResponseWriter) {
+	withhold.Clear(w.Header())
+	w.WriteHeader(statusClientGone)
 }
 
 // fail answers a request that failed because of its lock. It logs failures that clients have not caused, and which part of the
 // key a request lacks. It does not log a request whose deadline passed before it asked for its lock.
-func (g *guard[K]) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (c *config) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch p := problemOf(err); {
 	case p.Status == http.StatusInternalServerError:
-		g.logError(r, err)
+		c.logError(r, err)
 	case p.Type == problemUnavailable.Type && !errors.Is(err, lockmw.ErrNotRequested):
-		g.logUnavailable(r, err)
+		c.logUnavailable(r, err)
 	case p == problemKey, p == problemTooLarge:
-		g.logKey(r, err)
+		c.logKey(r, err)
 	}
-	g.answer(w, r, err)
+	c.answer(w, r, err)
 }
 
-func (g *guard[K]) answer(w http.ResponseWriter, r *http.Request, err error) {
-	if g.onError != nil {
+func (c *config) answer(w http.ResponseWriter, r *http.Request, err error) {
+	if c.onError != nil {
 		withhold.Clear(w.Header())
 		custom := withhold.NewExplicit(w)
-		if g.onError(custom, r, err); custom.Begun() {
+		if c.onError(custom, r, err); custom.Begun() {
 			return
 		}
 	}

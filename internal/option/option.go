@@ -9,26 +9,29 @@ import (
 
 // Places that accept options.
 type (
-	Client interface{ client() }
-	HTTP   interface{ http() }
-	Task   interface{ task() }
+	Client     interface{ client() }
+	HTTP       interface{ http() }
+	Idempotent interface{ idempotent() }
+	Task       interface{ task() }
 )
 
 // Embedded in an option type, these decide which places accept it.
 type (
-	ForClient  struct{}
-	ForHTTP    struct{}
-	ForTask    struct{}
-	Everywhere struct {
+	ForClient     struct{}
+	ForHTTP       struct{}
+	ForIdempotent struct{}
+	ForTask       struct{}
+	Everywhere    struct {
 		ForClient
 		ForHTTP
 		ForTask
 	}
 )
 
-func (ForClient) client() {}
-func (ForHTTP) http()     {}
-func (ForTask) task()     {}
+func (ForClient) client()         {}
+func (ForHTTP) http()             {}
+func (ForIdempotent) idempotent() {}
+func (ForTask) task()             {}
 
 // IsNil reports whether value is nil, a nil function or map, or an interface that contains a nil pointer. The last happens if
 // the error of a constructor was ignored.

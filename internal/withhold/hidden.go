@@ -18,7 +18,7 @@ func wrapHidden(w, wrapped http.ResponseWriter, r *Response) http.ResponseWriter
 	hijacker, hijacks := wrapped.(http.Hijacker)
 	unwrap := hidden{passage{w, r}}
 	switch {
-	case flushes && (hijacks || !canHijack(w)):
+	case flushes && (hijacks || !CanHijack(w)):
 		return wrapped
 	case flushes:
 		return struct {
@@ -41,8 +41,8 @@ func wrapHidden(w, wrapped http.ResponseWriter, r *Response) http.ResponseWriter
 
 type unwrapper interface{ Unwrap() http.ResponseWriter }
 
-// canHijack reports whether an http.ResponseController finds a Hijack.
-func canHijack(w http.ResponseWriter) bool {
+// CanHijack reports whether an http.ResponseController finds a Hijack.
+func CanHijack(w http.ResponseWriter) bool {
 	for {
 		if _, hijacks := w.(http.Hijacker); hijacks {
 			return true

@@ -16,6 +16,7 @@ import (
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/inspector"
 	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/locklog"
@@ -32,7 +33,7 @@ var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce, operators, recorded, silenced,
-	fencedWrite, openedWrite, eachHour, wideTick, fiveCalls, outages,
+	fencedWrite, openedWrite, eachHour, wideTick, fiveCalls, outages, onceOnly,
 }
 
 type (
@@ -315,4 +316,11 @@ func operators(insp *lockmw.Inspector) http.Handler {
 		return user
 	}))
 	return page
+}
+
+func onceOnly(locks *lockmw.Client) http.Handler {
+	once := idempotency.New(locks)
+	r := chi.NewRouter()
+	r.With(httpmw.Idempotent(once, httpmw.Claim(userID), idempotency.Refuse)).Post("/orders", createOrder)
+	return r
 }
