@@ -49,12 +49,13 @@ func unquoted(s string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(inner); i++ {
 		c := inner[i]
-		if c == '\\' {
+		switch c {
+		case '\\':
 			if i++; i == len(inner) || inner[i] != '\\' && inner[i] != '"' {
 				return "", errQuotes
 			}
 			c = inner[i]
-		} else if c == '"' {
+		case '"':
 			return "", errQuotes
 		}
 		b.WriteByte(c)

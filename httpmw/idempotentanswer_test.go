@@ -46,7 +46,7 @@ func TestHeadersOfAReplay(t *testing.T) {
 		w.Header().Set("Set-Cookie", "session=secret")
 		w.Header().Set("X-Once", "1")
 		w.Header().Del("X-Removed")
-		w.WriteHeader(201)
+		w.WriteHeader(http.StatusCreated)
 		w.Header().Set("X-Late", "1")
 		_, _ = io.WriteString(w, "order")
 	}, httpmw.WithHeaders("x-order")))
@@ -97,7 +97,7 @@ func TestCompressionOutsideAndInside(t *testing.T) {
 	order := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", fmt.Sprint(len(text)))
-		w.WriteHeader(201)
+		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, text)
 	}
 	compress := middleware.Compress(5)
@@ -238,7 +238,7 @@ func TestAnErrorHandlerAnswersARepetition(t *testing.T) {
 	h := httpmw.Idempotent(runner, scoped, idempotency.Refuse, httpmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
 		got = err
 		httpmw.WriteError(w, r, err)
-	}), httpmw.WithRequired())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }))
+	}), httpmw.WithRequired())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 	serve(h, keyed("k-1", ""))
 	wantIdemProblem(t, serve(h, keyed("k-1", "")), 409, "idempotency-unknown-outcome", false)
 	isIdemError(t, got, idempotency.ErrUnknownOutcome)
@@ -262,7 +262,7 @@ func TestLogsOfIdempotent(t *testing.T) {
 	h := once(lockmw.NewLocal(), func(w http.ResponseWriter, r *http.Request) {
 		run, _ := idempotency.FromContext(r.Context())
 		id = run.ID()
-		w.WriteHeader(500)
+		w.WriteHeader(http.StatusInternalServerError)
 	})
 	for range 2 {
 		serve(h, keyed("k-1", "cart"))

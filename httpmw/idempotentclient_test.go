@@ -187,7 +187,7 @@ func TestGosClientRepeatsByItself(t *testing.T) {
 func TestAPanicAfterASuccessOverTheWire(t *testing.T) {
 	t.Parallel()
 	site := webtest.NewSite(t, once(lockmw.NewLocal(), func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(201)
+		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, "done")
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)

@@ -51,32 +51,44 @@ func TestOutcomes(t *testing.T) {
 		"WithKept, not 201": {status(201), []httpmw.IdempotentOption{even}, 201, unknown},
 		"WithKept, not 409": {status(409), []httpmw.IdempotentOption{even}, 409, forgotten},
 		"WithKept, not 503": {status(503), []httpmw.IdempotentOption{even}, 503, unknown},
-		"NotDone, and 201":  {func(w http.ResponseWriter, r *http.Request) { idempotency.NotDone(r.Context()); w.WriteHeader(201) }, nil, 201, forgotten},
-		"NotDone, and 500":  {func(w http.ResponseWriter, r *http.Request) { idempotency.NotDone(r.Context()); w.WriteHeader(500) }, nil, 500, forgotten},
-		"a panic":           {func(http.ResponseWriter, *http.Request) { panic("a bug") }, nil, 500, unknown},
-		"an abort":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil, 0, unknown},
+		"NotDone, and 201": {func(w http.ResponseWriter, r *http.Request) {
+			idempotency.NotDone(r.Context())
+			w.WriteHeader(http.StatusCreated)
+		}, nil, 201, forgotten},
+		"NotDone, and 500": {func(w http.ResponseWriter, r *http.Request) {
+			idempotency.NotDone(r.Context())
+			w.WriteHeader(http.StatusInternalServerError)
+		}, nil, 500, forgotten},
+		"a panic":  {func(http.ResponseWriter, *http.Request) { panic("a bug") }, nil, 500, unknown},
+		"an abort": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil, 0, unknown},
 		"a panic after 201": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(201)
+			w.WriteHeader(http.StatusCreated)
 			_, _ = io.WriteString(w, "done")
 			panic("a bug")
 		}, nil, 500, unknown},
 		"a panic after NotDone": {func(_ http.ResponseWriter, r *http.Request) { idempotency.NotDone(r.Context()); panic("a bug") }, nil, 500, forgotten},
 		"201 and then 500": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(201)
+			w.WriteHeader(http.StatusCreated)
 			_, _ = io.WriteString(w, "done")
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 		}, nil, 500, unknown},
-		"201 and then 400": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(400) }, nil, 201, kept},
+		"201 and then 400": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			w.WriteHeader(http.StatusBadRequest)
+		}, nil, 201, kept},
 		"a long 500": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = w.Write(make([]byte, 100_000))
 		}, nil, 500, unknown},
 		"a long 404": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(404)
+			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write(make([]byte, 100_000))
 		}, nil, 404, forgotten},
-		"a flushed 404":           {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404); w.(http.Flusher).Flush() }, []httpmw.IdempotentOption{httpmw.WithStreaming()}, 404, forgotten},
-		"a Recoverer inside, 201": {middleware.Recoverer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); panic("a bug") })).ServeHTTP, nil, 500, unknown},
+		"a flushed 404": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			w.(http.Flusher).Flush()
+		}, []httpmw.IdempotentOption{httpmw.WithStreaming()}, 404, forgotten},
+		"a Recoverer inside, 201": {middleware.Recoverer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated); panic("a bug") })).ServeHTTP, nil, 500, unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachIdempotent(t, func(t *testing.T, locks lockmw.Locker) {
@@ -127,12 +139,12 @@ func TestOutcomesAfterTheContextHasEnded(t *testing.T) {
 		"silence":        {func(http.ResponseWriter, *http.Request) {}, false, 500},
 		"a flush":        {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, false, 500},
 		"an empty write": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }, false, 500},
-		"200":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }, true, 200},
+		"200":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }, true, 200},
 		"a body":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }, true, 200},
 		"a long body":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 100_000)) }, true, 200},
-		"302":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(302) }, true, 302},
-		"404":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, false, 404},
-		"500":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, false, 500},
+		"302":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) }, true, 302},
+		"404":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, false, 404},
+		"500":            {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, false, 500},
 		"a hijack":       {func(w http.ResponseWriter, _ *http.Request) { _, _, _ = http.NewResponseController(w).Hijack() }, false, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +207,7 @@ func TestTheContextEndsWithTheDeadline(t *testing.T) {
 			if err := r.Context().Err(); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the context ends with %v", err)
 			}
-			w.WriteHeader(504)
+			w.WriteHeader(http.StatusGatewayTimeout)
 		}))
 		for i := range 255 {
 			if rec := serve(h, keyed(strings.Repeat("k", i+1), "")); rec.Code != 504 {
@@ -212,7 +224,7 @@ func TestRefusalsInsideAreForgotten(t *testing.T) {
 		return ctx, nil, &lockmw.Error{Op: "lock", Key: key, Err: lockmw.ErrUnavailable}
 	})
 	broken := func(*http.Request) (string, error) { return "", errors.New("a bug") }
-	teapot := httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(200) })
+	teapot := httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusOK) })
 	busy := lockmw.NewLocal()
 	usertest.Occupy(t, busy, "user:42")
 	for name, tt := range map[string]struct {
@@ -284,7 +296,7 @@ func TestPoliciesAfterAnUnknownOutcome(t *testing.T) {
 	mount := func(p idempotency.Policy, runs *atomic.Int32) http.Handler {
 		return httpmw.Idempotent(idempotency.New(lockmw.NewLocal()), scoped, p)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if runs.Add(1) == 1 {
-				w.WriteHeader(502)
+				w.WriteHeader(http.StatusBadGateway)
 				return
 			}
 			_, _ = io.WriteString(w, strings.Repeat("x", idempotency.Attempt(r.Context())))

@@ -62,7 +62,7 @@ func wantDone(t *testing.T, status int, body string, first int, location string)
 func TestNothingLeavesBeforeTheRecord(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(w http.ResponseWriter){
-		"a status":      func(w http.ResponseWriter) { w.WriteHeader(201) },
+		"a status":      func(w http.ResponseWriter) { w.WriteHeader(http.StatusCreated) },
 		"a body":        func(w http.ResponseWriter) { _, _ = io.WriteString(w, "body") },
 		"a flush":       func(w http.ResponseWriter) { w.(http.Flusher).Flush() },
 		"a controller":  func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
@@ -115,7 +115,7 @@ func TestAnswersThatAreStreamed(t *testing.T) {
 			}
 			h := once(store.locker(), func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Location", "/1")
-				w.WriteHeader(201)
+				w.WriteHeader(http.StatusCreated)
 				tt.write(w)
 				if !out.begun.Load() || store.state("k-1") != idempotency.Done {
 					t.Errorf("sent %v, state %v", out.begun.Load(), store.state("k-1"))
@@ -225,7 +225,7 @@ func TestEarlyHintsTrailersAndParts(t *testing.T) {
 			w.WriteHeader(http.StatusEarlyHints)
 			usertest.Receive(t, "the hint", hinted)
 			w.Header().Del("Link")
-			w.WriteHeader(201)
+			w.WriteHeader(http.StatusCreated)
 		}))
 		trailers := func(name string) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
@@ -239,7 +239,7 @@ func TestEarlyHintsTrailersAndParts(t *testing.T) {
 		mux.Handle("/trailer", once(lockmw.NewLocal(), trailers("X-Sum")))
 		mux.Handle("/late", once(lockmw.NewLocal(), trailers(http.TrailerPrefix+"X-Sum")))
 		mux.Handle("/part", once(lockmw.NewLocal(), func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(206)
+			w.WriteHeader(http.StatusPartialContent)
 			_, _ = io.WriteString(w, "part")
 		}))
 		site := webtest.NewSite(t, mux, edit)
@@ -256,7 +256,7 @@ func TestEarlyHintsTrailersAndParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if resp.StatusCode != 201 || link != "</style.css>" || resp.Header.Get("Link") != "" {
+		if resp.StatusCode != http.StatusCreated || link != "</style.css>" || resp.Header.Get("Link") != "" {
 			t.Errorf("%s: %v, hint %q", protocol, resp, link)
 		}
 		for _, path := range []string{"/trailer", "/late"} {
@@ -292,7 +292,7 @@ func TestTheWriterOfARun(t *testing.T) {
 		}
 		switch r.URL.Path {
 		case "/204":
-			w.WriteHeader(204)
+			w.WriteHeader(http.StatusNoContent)
 			if _, err := io.WriteString(w, "x"); !errors.Is(err, http.ErrBodyNotAllowed) {
 				t.Errorf("a body with 204: %v", err)
 			}
@@ -323,6 +323,6 @@ func TestTheWriterOfARun(t *testing.T) {
 		if err := http.NewResponseController(late).Flush(); err == nil {
 			t.Error("a flush after the handler has returned succeeds")
 		}
-		late.WriteHeader(500)
+		late.WriteHeader(http.StatusInternalServerError)
 	}
 }

@@ -230,7 +230,7 @@ func (a *recorder) send() {
 	change(a.w.Header(), a.before, a.sent)
 	a.w.WriteHeader(a.status)
 	if len(a.body) > 0 {
-		_, _ = a.w.Write(a.body) // it fails only if the client has disconnected
+		_, _ = a.w.Write(a.body) //nolint:gosec // the answer of the handler; it fails only if the client has disconnected
 	}
 	a.body = nil
 }

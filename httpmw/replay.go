@@ -117,7 +117,7 @@ func (m *idempotent) replay(w http.ResponseWriter, r *http.Request, answer *idem
 	h.Set(replayedHeader, "true")
 	w.WriteHeader(status)
 	if len(answer.Body) > 0 {
-		_, _ = w.Write(answer.Body) // it fails only if the client has disconnected
+		_, _ = w.Write(answer.Body) //nolint:gosec // the answer of the handler; it fails only if the client has disconnected
 	}
 }
 

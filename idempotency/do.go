@@ -33,7 +33,8 @@ func Do[In, Out any](
 		return out, err
 	}
 	if answer, replayed := run.Replay(); replayed {
-		return out, readResult(answer, &out)
+		err = readResult(answer, &out)
+		return out, err
 	}
 	returned := false
 	defer func() {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/kinds"
@@ -24,9 +25,9 @@ func (s *redisRecords) lock(ctx context.Context, c *claim) (context.Context, *lo
 	c.redis = &core.RecordClaim{
 		Run: c.Run, Fingerprint: c.Fingerprint.String(), Over: c.Over, MaxSilent: c.MaxSilent, TTL: c.TTL,
 	}
-	held, hold, err := s.locker.Lock(ctx, c.Key, append(s.options[:len(s.options):len(s.options)], s.kind.WithRecord(c.redis))...)
-	if seen, ok := errors.AsType[*core.Record](err); ok {
-		rec := fromCore(seen)
+	held, hold, err := s.locker.Lock(ctx, c.Key, append(slices.Clip(s.options), s.kind.WithRecord(c.redis))...)
+	if settled, ok := errors.AsType[*core.SettledError](err); ok {
+		rec := fromCore(settled.Record)
 		return nil, nil, &rec, nil
 	}
 	if err != nil {

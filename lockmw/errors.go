@@ -108,9 +108,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // lock_clock_off, lock_unfinished, lock_settled, lock_unsupported or lock_error. lock_settled is no failure: package
 // idempotency has answered the call without the lock.
 func (e *Error) ErrorType() string {
-	switch {
-	case errors.Is(e.Err, core.ErrSettled):
+	if _, ok := errors.AsType[*core.SettledError](e.Err); ok {
 		return "lock_settled"
+	}
+	switch {
 	case errors.Is(e.Err, ErrLost):
 		return "lock_lost"
 	case errors.Is(e.Err, ErrClosed):

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -38,14 +37,11 @@ type Record struct {
 	Answer      []byte
 }
 
-// Error makes a Record the error of an acquire that took no lock, because the record decides what the call gets.
-func (*Record) Error() string { return ErrSettled.Error() }
+// A SettledError is the error of an acquire that took no lock, because the record of the key decides what the call gets.
+type SettledError struct{ Record *Record }
 
-// Is reports whether target is ErrSettled.
-func (*Record) Is(target error) bool { return target == ErrSettled }
-
-// ErrSettled is the error of a call that needed no lock.
-var ErrSettled = errors.New("lockmw: the record of the key has decided what the call gets")
+// Error implements error.
+func (*SettledError) Error() string { return "lockmw: the record of the key has decided what the call gets" }
 
 // A RecordEnd ends a run.
 type RecordEnd struct {
@@ -56,8 +52,7 @@ type RecordEnd struct {
 	Answer  []byte
 }
 
-// RecordLocks are Locks that keep records next to the locks. Acquire of a request with a Record fails with a *Record if that
-// decides what the call gets.
+// RecordLocks are Locks that keep records next to the locks. Acquire of a request with a Record may fail with a *SettledError.
 type RecordLocks interface {
 	Locks
 	// EndRecord ends a run whose lock has ended. It reports false if the record is not the run's any more. It retries until ctx ends.

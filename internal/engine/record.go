@@ -31,7 +31,7 @@ type recordEnd struct {
 func (r *request) settle(rec *core.Record) {
 	c := r.c
 	r.refused()
-	c.failWaiters(&core.AcquireError{Err: rec})
+	c.failWaiters(&core.AcquireError{Err: &core.SettledError{Record: rec}})
 	c.sendRequest(nil)
 }
 

@@ -73,7 +73,7 @@ func TestFieldsThatAreNoPermitsAreRemoved(t *testing.T) {
 func TestALongOwnerDoesNotHideTheSlots(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		op := scripttest.Permit{ID: "a", N: 1}.Operation(d)
-		op.About.Owner = strings.Repeat("o", 300)
+		op.Info.Owner = strings.Repeat("o", 300)
 		d.Send(op)
 		busy := d.AcquirePermit(scripttest.Permit{ID: "b", N: 1, Try: true}).Wait
 		if len(busy.Holders) != 1 || busy.Holders[0].Slots != "0" {

@@ -51,7 +51,8 @@ local function end_record(key, run, outcome, ttl, status, answer)
   local r = read_record(key)
   if r.err then return r end
   if r.run ~= run or r.state == '' then return 0 end
-  redis.call('PEXPIRE', key, outcome == 'keep' and ttl or redis.call('PTTL', key))
+  -- Redis deletes a key whose new TTL is 0, and the next write would make one without a TTL.
+  redis.call('PEXPIRE', key, outcome == 'keep' and ttl or math.max(redis.call('PTTL', key), 1000))
   if r.state ~= 'open' then return outcome == 'keep' and 1 or 0 end
   if outcome == 'keep' then
     redis.call('HSET', key, 'state', 'done', 'ended', time_us(), 'status', status, 'answer', answer)
