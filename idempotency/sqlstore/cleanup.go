@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/lockmw/go/lockmw"
 )
@@ -41,10 +40,12 @@ func (s *Store) removeBatch(ctx context.Context, most int) (n int, err error) {
 	}
 	err = s.inTx(ctx, func(q querier) error {
 		keys, err := s.lockExpired(ctx, q, most)
-		if len(keys) == 0 || err != nil {
-			return err
+		for _, key := range keys {
+			if err == nil {
+				_, err = execute(ctx, q, s.sql.remove, key)
+			}
 		}
-		n, err = execute(ctx, q, strings.Replace(s.sql.remove, "{keys}", "?"+strings.Repeat(", ?", len(keys)-1), 1), keys...)
+		n = len(keys)
 		return err
 	})
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Store) removeBatch(ctx context.Context, most int) (n int, err error) {
 }
 
 // lockExpired locks up to most expired rows, and returns their keys.
-func (s *Store) lockExpired(ctx context.Context, q querier, most int) (keys []any, err error) {
+func (s *Store) lockExpired(ctx context.Context, q querier, most int) (keys []string, err error) {
 	rows, err := q.QueryContext(ctx, s.sql.expired, most)
 	if err != nil {
 		return nil, err

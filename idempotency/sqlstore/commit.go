@@ -14,13 +14,13 @@ import (
 // the run: it is the context of the function of idempotency.Do, or of the request behind httpmw.Idempotent. Nothing may be
 // written with tx after Commit. From then on the work counts as done, whatever the run returns, even if it panics.
 //
-// If the run may not commit any more, Commit rolls back and returns ErrSuperseded. It also rolls back if ctx does not belong to a
-// run of a Store of this package, or if the mark cannot be set. In these cases nothing is committed. A transaction that can see no
-// change since before the run began may not commit: it has isolation REPEATABLE READ or higher, and has read before the run
-// began.
+// If the run may not commit any more, Commit rolls back and returns ErrSuperseded. The same happens if tx cannot see that the run
+// has begun: it has isolation REPEATABLE READ or higher, and has read before the run began. Commit also rolls back, with another
+// error, if ctx does not belong to a run of a Store of this package, or if the mark cannot be set. For example, PostgreSQL reports a
+// serialization failure if the record has changed since a transaction with isolation REPEATABLE READ has begun.
 //
-// Any other error means that the outcome of COMMIT is unknown, for example because the connection broke. Do not begin another
-// transaction then, but return the error: the row says, at the next attempt, whether the run has committed.
+// An error of COMMIT itself leaves it unknown whether the transaction was committed, for example because the connection broke. The
+// handler should return the error: the record says, at the next attempt, whether the run has committed.
 //
 // After an error the run cannot record an answer, unless the transaction was committed nevertheless.
 func Commit(ctx context.Context, tx *sql.Tx) error {

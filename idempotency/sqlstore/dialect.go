@@ -43,7 +43,7 @@ type syntax struct {
 	once     string // end of an INSERT that does nothing if the key exists
 	nowait   string // locks the row of a SELECT, or fails if it is locked
 	expired  string // locks and returns up to ? expired keys, if remove cannot do it
-	remove   string // deletes up to ? expired rows; after expired it has the keys instead of {keys}
+	remove   string // deletes up to ? expired rows; after expired, the row of key ?
 	schema   string
 }
 
@@ -65,9 +65,9 @@ var syntaxes = [...]syntax{
 		until:  `UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND`,
 		micros: `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', %s)`,
 		nowait: ` FOR UPDATE NOWAIT`,
-		// A DELETE must not select from its table with LIMIT.
+		// A DELETE must not select from its table with LIMIT. A DELETE of many keys may read all rows, and then waits for locked ones.
 		expired: expiredSQL + ` FOR UPDATE SKIP LOCKED`,
-		remove:  `DELETE FROM {table} WHERE idem_key IN ({keys})`,
+		remove:  `DELETE FROM {table} WHERE idem_key = ?`,
 		schema:  mysqlSchema,
 	},
 	SQLite: {

@@ -72,7 +72,6 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Rec
 }
 
 func (s *Store) beginOnce(ctx context.Context, c *idempotency.Claim) (idempotency.Record, error) {
-	first := idempotency.Record{State: idempotency.Open, Fingerprint: c.Fingerprint, Run: c.Run, Token: c.Token}
 	for range tries {
 		// A single statement opens a new record, so that no transaction stays open if this process stops. It comes after a look,
 		// because it would wait for a transaction that has changed the row.
@@ -81,6 +80,10 @@ func (s *Store) beginOnce(ctx context.Context, c *idempotency.Claim) (idempotenc
 			return idempotency.Record{}, err
 		}
 		if r == nil {
+			first, begun, err := idempotency.Record{}.Next(*c, false)
+			if !begun || err != nil {
+				return first, err
+			}
 			inserted, err := s.insert(ctx, c.Key, &row{Record: first}, c.TTL)
 			if err != nil {
 				return idempotency.Record{}, err
