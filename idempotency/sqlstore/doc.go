@@ -36,5 +36,5 @@
 //   - SQLite 3.24 or later. One transaction writes at a time, so a key may be in flight because another key is. A busy timeout, for
 //     example _pragma=busy_timeout(5000), lets transactions wait for each other.
 //
-// Times are those of the database's clock, in UTC.
+// All times come from the database's clock, and are in UTC.
 package sqlstore
