@@ -148,6 +148,10 @@ func (m *memory) Void(_ context.Context, key, run string) error {
 		r.void = make(map[string]bool)
 	}
 	r.void[run] = true
-	m.put(key, r, max(voidTTL-time.Until(r.expires), 0))
+	ttl := time.Duration(0)
+	if time.Now().Add(voidTTL).After(r.expires) {
+		ttl = voidTTL
+	}
+	m.put(key, r, ttl)
 	return nil
 }

@@ -41,7 +41,9 @@ type Record struct {
 type SettledError struct{ Record *Record }
 
 // Error implements error.
-func (*SettledError) Error() string { return "lockmw: the record of the key has decided what the call gets" }
+func (*SettledError) Error() string {
+	return "lockmw: the record of the key has decided what the call gets"
+}
 
 // A RecordEnd ends a run.
 type RecordEnd struct {

@@ -133,6 +133,11 @@ func eachDeclaration(t *testing.T, f func(pkg string, d ast.Decl)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stores, err := filepath.Glob(filepath.Join(root, "idempotency", "*", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, stores...)
 	for _, path := range files {
 		_, err := os.Stat(filepath.Join(filepath.Dir(path), "go.mod"))
 		if nested := err == nil; nested || strings.HasSuffix(path, "_test.go") {

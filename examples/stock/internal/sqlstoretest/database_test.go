@@ -1,0 +1,257 @@
+package sqlstoretest
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/lockmw/go/examples/stock/internal/dbtest"
+	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/idempotency/sqlstore"
+)
+
+// A database is where a test runs. Each test has tables of its own.
+type database struct {
+	dialect sqlstore.Dialect
+	driver  string
+	dsn     string
+	variant string // what is appended to dsn
+}
+
+// busyTimeout is how long a connection waits until SQLite is free.
+const busyTimeout = "busy_timeout(10000)"
+
+var tables atomic.Int64
+
+// testbed is a table of records, and one of orders, which are the effects of runs.
+type testbed struct {
+	*testing.T
+	database
+	db      *sql.DB
+	store   *sqlstore.Store
+	records string
+	orders  string
+}
+
+func newTestbed(t *testing.T, d database) *testbed {
+	t.Helper()
+	n := strconv.FormatInt(tables.Add(1), 10)
+	b := &testbed{T: t, database: d, records: "records_" + n, orders: "orders_" + n}
+	b.db = b.open(d.dsn)
+	for statement := range strings.SplitSeq(sqlstore.Schema(d.dialect, b.records), ";\n") {
+		if statement != "" {
+			b.exec(statement)
+		}
+	}
+	b.exec(`CREATE TABLE ` + b.orders + ` (item VARCHAR(64) PRIMARY KEY)`)
+	b.store = sqlstore.New(b.db, d.dialect, sqlstore.WithTable(b.records))
+	return b
+}
+
+// open opens another pool of connections.
+func (b *testbed) open(dsn string) *sql.DB {
+	b.Helper()
+	db, err := sql.Open(b.driver, dsn+b.variant)
+	if err != nil {
+		b.Fatal(err)
+	}
+	db.SetMaxOpenConns(12)
+	db.SetMaxIdleConns(12)
+	b.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// impatient returns a Store that does not wait for long until SQLite is free.
+func (b *testbed) impatient() *sqlstore.Store {
+	b.Helper()
+	return sqlstore.New(b.open(strings.Replace(b.dsn, busyTimeout, "busy_timeout(50)", 1)), b.dialect, sqlstore.WithTable(b.records))
+}
+
+func isSQLite(d database) bool { return d.dialect == sqlstore.SQLite }
+
+// fill inserts n records, old-0000 and so on, that have expired, and one that has not.
+func (b *testbed) fill(n int) {
+	b.Helper()
+	if _, err := b.store.Begin(b.Context(), idempotency.Claim{Key: "old-0000", Run: "r", Token: 1, TTL: time.Hour}); err != nil {
+		b.Fatal(err)
+	}
+	const rest = `state, fingerprint, run, token, earlier, silent, returned, began, expires, status, void_runs`
+	for i := 1; i < n; i++ {
+		b.exec(`INSERT INTO `+b.records+` (idem_key, `+rest+`) SELECT ?, `+rest+` FROM `+b.records+` WHERE idem_key = ?`,
+			fmt.Sprintf("old-%04d", i), "old-0000")
+	}
+	b.expire("old-%")
+	if _, err := b.store.Begin(b.Context(), claim("live", 1)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// openLossy opens a pool whose COMMITs answer with errLost, either after the database has executed them or instead.
+func (b *testbed) openLossy(executed bool) *sql.DB {
+	b.Helper()
+	db := sql.OpenDB(&lossy{b.db.Driver(), b.dsn + b.variant, executed})
+	b.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// exec executes a statement, in which ? are placeholders, and returns how many rows it has changed.
+func (b *testbed) exec(statement string, args ...any) int64 {
+	b.Helper()
+	res, err := b.db.ExecContext(context.Background(), b.sql(statement), args...)
+	if err != nil {
+		b.Fatalf("%s: %v", statement, err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// sql numbers placeholders if the database needs that.
+func (b *testbed) sql(statement string) string {
+	if b.dialect != sqlstore.Postgres {
+		return statement
+	}
+	for n := 1; strings.Contains(statement, "?"); n++ {
+		statement = strings.Replace(statement, "?", fmt.Sprintf("$%d", n), 1)
+	}
+	return statement
+}
+
+// count counts the rows of a table.
+func (b *testbed) count(table string) (n int) {
+	b.Helper()
+	if err := b.db.QueryRowContext(context.Background(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// now returns the time as a column has it.
+func (b *testbed) now() string {
+	switch b.dialect {
+	case sqlstore.Postgres:
+		return `now()`
+	case sqlstore.MySQL:
+		return `UTC_TIMESTAMP(6)`
+	default:
+		return `strftime('%s', 'now') * 1000000`
+	}
+}
+
+// expire lets the records of keys like this expire.
+func (b *testbed) expire(keys string) {
+	b.Helper()
+	past := b.now() + ` - INTERVAL '1' SECOND`
+	if isSQLite(b.database) {
+		past = b.now() + ` - 1000000`
+	}
+	b.exec(`UPDATE `+b.records+` SET expires = `+past+` WHERE idem_key LIKE ?`, keys)
+}
+
+// lockRow changes the row of a key in a transaction that it leaves open, until unlock is called.
+func (b *testbed) lockRow(key string) (unlock func()) {
+	b.Helper()
+	tx, err := b.db.BeginTx(context.Background(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := tx.ExecContext(context.Background(), b.sql(`UPDATE `+b.records+` SET status = 7 WHERE idem_key = ?`), key); err != nil {
+		b.Fatal(err)
+	}
+	return func() { _ = tx.Rollback() }
+}
+
+// eachDatabase runs f with each database, in each of its variants.
+func eachDatabase(t *testing.T, f func(t *testing.T, d database)) {
+	t.Run("SQLite", func(t *testing.T) {
+		// Each variant has a file of its own.
+		for name, options := range map[string]string{"write-ahead log": "&_pragma=journal_mode(WAL)", "rollback journal": ""} {
+			dsn := "file:" + filepath.ToSlash(filepath.Join(t.TempDir(), "shop.db")) + "?_pragma=" + busyTimeout
+			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.SQLite, "sqlite", dsn, options}) })
+		}
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		dsn := dbtest.Postgres(t).URL("shop") + "?"
+		for name, options := range map[string]string{
+			"defaults": "",
+			"far east": "default_query_exec_mode=simple_protocol&timezone=Asia%2FTokyo&default_transaction_isolation=repeatable%20read",
+		} {
+			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.Postgres, "pgx", dsn, options}) })
+		}
+	})
+	t.Run("MariaDB", func(t *testing.T) {
+		u, err := url.Parse(dbtest.MariaDB(t).URL("shop"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dsn := u.User.String() + "@tcp(" + u.Host + ")" + u.Path + "?"
+		for name, options := range map[string]string{
+			"defaults": "",
+			"far east": "clientFoundRows=true&parseTime=true&loc=Asia%2FTokyo&interpolateParams=true&time_zone=%27%2B09%3A00%27",
+		} {
+			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.MySQL, "mysql", dsn, options}) })
+		}
+	})
+}
+
+// A lossy connector loses the answers to COMMITs.
+type lossy struct {
+	driver   driver.Driver
+	dsn      string
+	executed bool
+}
+
+var errLost = fmt.Errorf("the connection broke: %w", driver.ErrBadConn)
+
+func (l *lossy) Driver() driver.Driver { return l.driver }
+
+func (l *lossy) Connect(context.Context) (driver.Conn, error) {
+	conn, err := l.driver.Open(l.dsn)
+	return &lossyConn{conn, l}, err
+}
+
+type lossyConn struct {
+	driver.Conn
+	lossy *lossy
+}
+
+func (c *lossyConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts)
+	return &lossyTx{tx, c.lossy}, err
+}
+
+func (c *lossyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
+}
+
+func (c *lossyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+}
+
+type lossyTx struct {
+	driver.Tx
+	lossy *lossy
+}
+
+func (tx *lossyTx) Commit() error {
+	end := tx.Tx.Rollback
+	if tx.lossy.executed {
+		end = tx.Tx.Commit
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	return errLost
+}

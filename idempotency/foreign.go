@@ -1,0 +1,23 @@
+package idempotency
+
+// Next returns the record of a key after a claim. It is for implementations of Store, which call it in Store.Begin while nothing
+// else changes the record. void is whether Store.Void was called for the claim's run.
+//
+// If begun is true, the store writes next, with the present time in Began and the claim's TTL. Otherwise it writes nothing, and
+// returns the record as it is with the error, which is nil or ErrSuperseded.
+func (r Record) Next(c Claim, void bool) (next Record, begun bool, err error) {
+	n, err := r.begin(&c, void)
+	if err != nil || n == nil {
+		return r, false, err
+	}
+	return *n, true, nil
+}
+
+// Store returns the store that has the run's record. It is for functions that belong to an implementation of Store, such as
+// sqlstore.Commit. It is nil if the Run is a replay.
+func (run *Run) Store() Store {
+	if run.runner == nil {
+		return nil
+	}
+	return run.runner.store
+}
