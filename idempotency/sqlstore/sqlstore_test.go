@@ -64,19 +64,19 @@ func TestErrorsQuoteNoKey(t *testing.T) {
 
 // Errors as the drivers make them.
 type (
-	sqlState   string                                 // pgx, pq
-	numbered   struct{ Number uint16 }                // go-sql-driver/mysql
-	coded      int                                    // modernc.org/sqlite
-	codedField struct{ Code, ExtendedCode codedKind } // mattn/go-sqlite3
-	codedKind  int
+	stateError      string                                 // pgx, pq
+	numberError     struct{ Number uint16 }                // go-sql-driver/mysql
+	codeError       int                                    // modernc.org/sqlite
+	codedFieldError struct{ Code, ExtendedCode codedKind } // mattn/go-sqlite3
+	codedKind       int
 )
 
-func (s sqlState) Error() string    { return "lock" }
-func (s sqlState) SQLState() string { return string(s) }
-func (n *numbered) Error() string   { return "lock" }
-func (c coded) Error() string       { return "lock" }
-func (c coded) Code() int           { return int(c) }
-func (c codedField) Error() string  { return "lock" }
+func (s stateError) Error() string      { return "lock" }
+func (s stateError) SQLState() string   { return string(s) }
+func (n *numberError) Error() string    { return "lock" }
+func (c codeError) Error() string       { return "lock" }
+func (c codeError) Code() int           { return int(c) }
+func (c codedFieldError) Error() string { return "lock" }
 
 func TestALockedRowIsInFlight(t *testing.T) {
 	for _, c := range []struct {
@@ -84,17 +84,17 @@ func TestALockedRowIsInFlight(t *testing.T) {
 		err    error
 		locked bool
 	}{
-		{sqlstore.Postgres, sqlState("55P03"), true},
-		{sqlstore.Postgres, sqlState("42P01"), false},
-		{sqlstore.MySQL, &numbered{1205}, true},
-		{sqlstore.MySQL, &numbered{3572}, true},
-		{sqlstore.MySQL, &numbered{1146}, false},
-		{sqlstore.SQLite, coded(5), true},
-		{sqlstore.SQLite, coded(517), true},
-		{sqlstore.SQLite, coded(6), true},
-		{sqlstore.SQLite, coded(11), false},
-		{sqlstore.SQLite, codedField{5, 517}, true},
-		{sqlstore.SQLite, codedField{1, 1}, false},
+		{sqlstore.Postgres, stateError("55P03"), true},
+		{sqlstore.Postgres, stateError("42P01"), false},
+		{sqlstore.MySQL, &numberError{1205}, true},
+		{sqlstore.MySQL, &numberError{3572}, true},
+		{sqlstore.MySQL, &numberError{1146}, false},
+		{sqlstore.SQLite, codeError(5), true},
+		{sqlstore.SQLite, codeError(517), true},
+		{sqlstore.SQLite, codeError(6), true},
+		{sqlstore.SQLite, codeError(11), false},
+		{sqlstore.SQLite, codedFieldError{5, 517}, true},
+		{sqlstore.SQLite, codedFieldError{1, 1}, false},
 		{sqlstore.SQLite, errors.New("database is locked"), false},
 	} {
 		db := refuse(t, func([]driver.NamedValue) error { return fmt.Errorf("wrapped: %w", c.err) })

@@ -78,7 +78,7 @@ func (r *row) isVoid(run string) bool {
 
 // parseVoids parses a text that formatVoids made.
 func parseVoids(text string) (voids []voidRun) {
-	for _, v := range strings.Fields(text) {
+	for v := range strings.FieldsSeq(text) {
 		run, made, _ := strings.Cut(v, ":")
 		at, _ := strconv.ParseInt(made, 10, 64)
 		voids = append(voids, voidRun{run, at})
