@@ -95,7 +95,7 @@ func Report(w io.Writer, c settings.Settings, unlocked, locked Result) error {
 	line("lost orders", unlocked.LostOrders, locked.LostOrders)
 	line("shipped", unlocked.Shipped, locked.Shipped)
 	line("shipped twice", unlocked.ShippedTwice, locked.ShippedTwice)
-	line("locks lost", unlocked.LostLocks, locked.LostLocks)
+	line("locks, records lost", unlocked.LostLocks, locked.LostLocks)
 	line("tasks queued again", unlocked.requeued, locked.requeued)
 	line("requests per second", fmt.Sprintf("%.0f", unlocked.PerSecond), fmt.Sprintf("%.0f", locked.PerSecond))
 	line("wait p50", fmt.Sprintf("%.1f ms", unlocked.WaitP50), fmt.Sprintf("%.1f ms", locked.WaitP50))
