@@ -133,7 +133,7 @@ func isOwn(function string) bool {
 	if in, ok := strings.CutPrefix(rest, "internal/"); ok {
 		return !strings.HasPrefix(in, "test/") && !strings.HasPrefix(in, "bench/")
 	}
-	for _, pkg := range []string{"lockmw.", "fairlock.", "rwlock.", "semaphore.", "redlock."} {
+	for _, pkg := range []string{"lockmw.", "fairlock.", "rwlock.", "semaphore.", "redlock.", "idempotency."} {
 		if strings.HasPrefix(rest, pkg) {
 			return true
 		}

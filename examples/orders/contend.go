@@ -62,7 +62,7 @@ func (s *sale) play(ctx context.Context, sc *scene.Scene) error {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	err := sc.Play(ctx, func(ctx context.Context, user string) error {
-		switch id, err := crowd.Order(ctx, client, s.url, user, crowd.ItemName(0)); {
+		switch id, err := crowd.Order(ctx, client, s.url, crowd.Click{User: user, Item: crowd.ItemName(0)}); {
 		case err != nil:
 			return fmt.Errorf("%s's order: %w", user, err)
 		case id == 0:

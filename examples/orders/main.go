@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/lockmw/go/examples/internal/redisserver"
 	"github.com/lockmw/go/examples/orders/internal/settings"
@@ -83,6 +84,7 @@ func start(
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
+	server.ExpireEvery(50 * time.Millisecond) // records of idempotency are many, and all leases are much longer
 
 	sink, err := telemetry.Open(ctx, cfg, stderr)
 	if err != nil {

@@ -21,6 +21,10 @@ Three simultaneous clicks; one is accepted:
 
   for i in 1 2 3; do curl -s %[1]s/users/bob/orders -d '{"item":"item-1"}' & done; wait
 
+Three clicks with one key; each gets the same order, and so does the same again later:
+
+  for i in 1 2 3; do curl -s %[1]s/users/cat/orders -H 'Idempotency-Key: 1' -d '{"item":"item-1"}' & done; wait
+
 `
 
 // serve runs a locked shop until ctx ends.

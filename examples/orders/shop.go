@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -14,21 +15,34 @@ import (
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/examples/orders/internal/books"
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/lockmw"
 )
 
 // This file has everything that a shop needs from lockmw: a route, a task, a function, and the SQL that
-// checks the fencing token. A sale without locks runs the same code, with a Locker that does nothing.
+// checks the fencing token. A sale without locks runs the same code, with a Locker that does nothing and without repeat.
 
-// routes locks the user: the second click of a double click is refused while the first is running.
+// routes answers all clicks of one intent alike, and locks the user: of two intents, the second is refused while the first is
+// running.
 func (s *shop) routes(r chi.Router) {
 	byUser := httpmw.By("user", userID)
-	r.With(httpmw.WithLock(s.locks, byUser)).Post("/users/{userID}/orders", s.create)
+	r.With(s.repeat(), httpmw.WithLock(s.locks, byUser)).Post("/users/{userID}/orders", s.create)
 	r.Get("/items", s.list)
 }
 
-// userID is the user in the form of the lock's key: /users/%34%32 is user 42 in both places.
+// userID is the user in the form of the lock's key: /users/%34%32 is user 42 in both places. A real shop takes the user whom it
+// has authenticated: httpmw.Claim.
 var userID = httpmw.URLParam("userID")
+
+// repeat gives all clicks with the same Idempotency-Key the same order. A run that left no outcome may run again: order looks
+// for the user's order first, and place stores everything or nothing. With a real bank, take Refuse or ask the bank in Recover.
+func (s *shop) repeat() func(http.Handler) http.Handler {
+	if !s.locked {
+		return func(next http.Handler) http.Handler { return next }
+	}
+	wait := idempotency.WithWait(10 * time.Second) // longer than the first click may wait for its item
+	return httpmw.Idempotent(idempotency.New(s.locks, wait), userID, idempotency.RunAgain)
+}
 
 // tasks locks the item, with the same key as requests.
 func (s *shop) tasks(mux *asynq.ServeMux) {

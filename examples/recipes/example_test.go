@@ -16,7 +16,10 @@ import (
 	"github.com/lockmw/go/examples/recipes/ginlock"
 	"github.com/lockmw/go/examples/recipes/gocronlock"
 	"github.com/lockmw/go/examples/recipes/grpclock"
+	"github.com/lockmw/go/examples/recipes/grpconce"
+	"github.com/lockmw/go/examples/recipes/webhook"
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -47,6 +50,59 @@ func Example_echo() {
 	defer hold.Unlock()
 	fmt.Println(order(e, "42").Code, order(e, "43").Code)
 	// Output: 409 201
+}
+
+func Example_ginOnce() {
+	once := idempotency.New(lockmw.NewLocal())
+	orders := 0
+	createOrder := func(c *gin.Context) { orders++; c.JSON(http.StatusCreated, orders) }
+	gin.SetMode(gin.TestMode)
+
+	r := gin.New()
+	r.Use(authenticateGin)
+	repeat := ginlock.Wrap(httpmw.Idempotent(once, httpmw.Claim(caller), idempotency.Refuse))
+	r.POST("/orders", repeat, createOrder)
+
+	fmt.Println(orderOnce(r, "42", "a"), orderOnce(r, "42", "a"), orderOnce(r, "42", "b"), orderOnce(r, "43", "a"))
+	// Output: 1 1 2 3
+}
+
+func Example_echoOnce() {
+	once := idempotency.New(lockmw.NewLocal())
+	orders := 0
+	createOrder := func(c *echo.Context) error { orders++; return c.JSON(http.StatusCreated, orders) }
+
+	e := echo.New()
+	e.Use(authenticateEcho)
+	repeat := echolock.Wrap(httpmw.Idempotent(once, httpmw.Claim(caller), idempotency.Refuse))
+	e.POST("/orders", createOrder, repeat, echolock.AnswerErrors)
+
+	fmt.Println(orderOnce(e, "42", "a"), orderOnce(e, "42", "a"), orderOnce(e, "42", "b"), orderOnce(e, "43", "a"))
+	// Output: 1 1 2 3
+}
+
+func Example_grpcOnce() {
+	once := idempotency.New(lockmw.NewLocal())
+
+	interceptor := grpconce.Unary(once, caller, grpconce.Methods{
+		pb.Health_Check_FullMethodName: idempotency.Refuse,
+	})
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(authenticateCalls, interceptor))
+
+	server.Stop()
+	// Output:
+}
+
+func Example_webhook() {
+	locks := lockmw.NewLocal()
+	handleEvent := func(context.Context, []byte) error { return nil }
+
+	mux := http.NewServeMux()
+	once := idempotency.New(locks, idempotency.WithTTL(7*24*time.Hour)) // longer than the provider repeats events
+	mux.Handle("POST /hooks/acme", checkSignature(webhook.Receive(once, "acme", "Acme-Event-Id", handleEvent)))
+
+	fmt.Println(deliver(mux, "event-1").Code, deliver(mux, "event-1").Code)
+	// Output: 204 204
 }
 
 func Example_grpc() {

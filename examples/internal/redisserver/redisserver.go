@@ -21,6 +21,7 @@ type Server struct {
 
 	options  redis.UniversalOptions
 	embedded *miniredis.Miniredis // nil for a real server
+	stop     func()               // stops expireEvery, if it runs
 }
 
 // Open connects to the Redis at addrs: a server, nodes of a Cluster, or, with master, its Sentinels. Without addresses it
@@ -73,8 +74,37 @@ func (s *Server) kind() string {
 	return "redis"
 }
 
+// ExpireEvery makes an embedded server look for expired keys at this interval. Otherwise it does at each command, which takes
+// longer the more keys there are. Keys may then expire early by the interval. Call it once.
+func (s *Server) ExpireEvery(interval time.Duration) {
+	if s.embedded == nil {
+		return
+	}
+	s.embedded.ClockTTL(false)
+	ended, done := make(chan struct{}), make(chan struct{})
+	s.stop = func() { close(ended); <-done }
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for last := time.Now(); ; {
+			select {
+			case <-tick.C:
+				now := time.Now()
+				s.embedded.FastForward(now.Sub(last))
+				last = now
+			case <-ended:
+				return
+			}
+		}
+	}()
+}
+
 // Close closes the connections and the embedded server.
 func (s *Server) Close() error {
+	if s.stop != nil {
+		s.stop()
+	}
 	err := s.Client.Close()
 	if s.embedded != nil {
 		s.embedded.Close()

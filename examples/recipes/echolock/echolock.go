@@ -32,3 +32,14 @@ func Wrap(middleware func(http.Handler) http.Handler) echo.MiddlewareFunc {
 		}
 	}
 }
+
+// AnswerErrors lets echo answer an error of the handler immediately. Mount it inside of Wrap(httpmw.Idempotent(…)), which would
+// otherwise take an error that is answered later for a success.
+func AnswerErrors(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		if err := next(c); err != nil {
+			c.Echo().HTTPErrorHandler(c, err)
+		}
+		return nil
+	}
+}

@@ -22,22 +22,28 @@ import (
 // A Click is one attempt to order, this long after the start of the sale.
 type Click struct {
 	User, Item string
+	Key        string // sent as Idempotency-Key, the same for all clicks of one intent; "" sends none
 	At         time.Duration
+	Late       bool // waits for the answers to the earlier clicks of its intent
 }
 
-// Plan plans all clicks. The same seed gives the same plan.
+// Plan plans all clicks: those of a user begin within milliseconds of each other, except for the last of three or more, which
+// comes after their answers. The same seed gives the same plan.
 func Plan(c settings.Settings) []Click {
 	random := rand.New(rand.NewPCG(c.Seed, 0))
 	clicks := make([]Click, 0, c.Users*c.Clicks)
 	for u := range c.Users {
 		item := ItemName(random.IntN(c.Items))
 		at := time.Duration(random.Int64N(int64(c.Rush)))
-		for range c.Clicks {
-			clicks = append(clicks, Click{User: fmt.Sprintf("user-%d", u+1), Item: item, At: at})
+		for n := range c.Clicks {
+			clicks = append(clicks, Click{
+				User: fmt.Sprintf("user-%d", u+1), Item: item, Key: fmt.Sprintf("intent-%d", u+1),
+				At: at, Late: n >= 2 && n == c.Clicks-1,
+			})
 			at += time.Duration(random.Int64N(int64(10 * time.Millisecond)))
 		}
 	}
-	slices.SortFunc(clicks, func(a, b Click) int { return int(a.At - b.At) })
+	slices.SortStableFunc(clicks, func(a, b Click) int { return int(a.At - b.At) }) // a late click stays behind the others
 	return clicks
 }
 
@@ -50,10 +56,19 @@ type Tally struct {
 
 	mu       sync.Mutex
 	Accepted []int64 // ids of orders
+	Repeated int     // answers with an order that an earlier answer to the same intent had
+	Late     int     // those of them that answer late clicks
 	Refused  int
-	Lost     int   // refused calls that lost their lock, and may have stored an order
+	Lost     int   // refused calls that lost their lock or their record, and may have stored an order
 	Failed   error // the first answer that should never occur
 	Elapsed  time.Duration
+
+	orders map[order]bool
+}
+
+type order struct {
+	intent string
+	id     int64
 }
 
 // Drive sends each click to the shop at base at its time, and waits for all answers.
@@ -63,27 +78,46 @@ func (t *Tally) Drive(ctx context.Context, base string, clicks []Click) error {
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
 
 	var wg sync.WaitGroup
+	early := make(map[string]*sync.WaitGroup) // the early clicks of each intent
 	start := time.Now()
 	for _, c := range clicks {
 		if clock.Sleep(ctx, time.Until(start.Add(c.At))) != nil {
 			break
 		}
-		wg.Go(func() { t.add(Order(ctx, client, base, c.User, c.Item)) })
+		if early[c.Key] == nil {
+			early[c.Key] = new(sync.WaitGroup)
+		}
+		others := early[c.Key]
+		if !c.Late {
+			others.Add(1)
+		}
+		wg.Go(func() {
+			if c.Late {
+				others.Wait()
+			} else {
+				defer others.Done()
+			}
+			id, err := Order(ctx, client, base, c)
+			t.add(c, id, err)
+		})
 	}
 	wg.Wait()
 	t.Elapsed = time.Since(start)
 	return ctx.Err()
 }
 
-// ErrLost means that the shop lost a lock; the order may have been stored.
-var ErrLost = errors.New("the shop lost a lock")
+// ErrLost means that the shop lost a lock, or the record of its answer; the order may have been stored.
+var ErrLost = errors.New("the shop lost a lock or a record")
 
-// Order orders an item at the shop at base. It returns the id of the order, or 0 if it was refused.
-func Order(ctx context.Context, client *http.Client, base, user, item string) (int64, error) {
-	body := strings.NewReader(fmt.Sprintf(`{"item":%q}`, item))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/users/"+user+"/orders", body)
+// Order clicks once at the shop at base. It returns the id of the order, or 0 if it was refused.
+func Order(ctx context.Context, client *http.Client, base string, c Click) (int64, error) {
+	body := strings.NewReader(fmt.Sprintf(`{"item":%q}`, c.Item))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/users/"+c.User+"/orders", body)
 	if err != nil {
 		return 0, err
+	}
+	if c.Key != "" {
+		req.Header.Set("Idempotency-Key", c.Key)
 	}
 	res, err := client.Do(req)
 	if err != nil {
@@ -106,21 +140,30 @@ func Order(ctx context.Context, client *http.Client, base, user, item string) (i
 	case http.StatusConflict, http.StatusServiceUnavailable:
 		return 0, nil
 	}
-	if strings.Contains(string(text), "lock-lost") {
+	if strings.Contains(string(text), "lock-lost") || strings.Contains(string(text), "idempotency-maybe-done") {
 		return 0, ErrLost
 	}
 	return 0, fmt.Errorf("%s: %s", res.Status, text)
 }
 
-func (t *Tally) add(id int64, err error) {
+func (t *Tally) add(c Click, id int64, err error) {
 	t.Answered.Add(1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case err == nil && id != 0:
-		t.Accepted = append(t.Accepted, id)
-	default:
+	switch o := (order{c.Key, id}); {
+	case err != nil || id == 0:
 		t.Refused++
+	case t.orders[o]:
+		t.Repeated++
+		if c.Late {
+			t.Late++
+		}
+	default:
+		if t.orders == nil {
+			t.orders = make(map[order]bool)
+		}
+		t.orders[o] = true
+		t.Accepted = append(t.Accepted, id)
 	}
 	switch {
 	case errors.Is(err, ErrLost):

@@ -19,6 +19,8 @@ import (
 type Result struct {
 	Requests        int     `json:"requests"`
 	Accepted        int     `json:"accepted"`
+	SameOrder       int     `json:"same_order"`
+	SameOrderLater  int     `json:"same_order_later"`
 	Refused         int     `json:"refused"`
 	Oversold        int     `json:"oversold"`
 	DuplicateOrders int     `json:"duplicate_orders"`
@@ -40,6 +42,8 @@ func NewResult(t *crowd.Tally, a books.Audit, c *Counts, slowest []Wait) Result 
 	r := Result{
 		Requests:        int(t.Answered.Load()),
 		Accepted:        len(t.Accepted),
+		SameOrder:       t.Repeated,
+		SameOrderLater:  t.Late,
 		Refused:         t.Refused,
 		LostLocks:       t.Lost,
 		Oversold:        a.Oversold,
@@ -81,13 +85,17 @@ func Report(w io.Writer, c settings.Settings, unlocked, locked Result) error {
 	line("", "without locks", "with locks")
 	line("requests", unlocked.Requests, locked.Requests)
 	line("accepted", unlocked.Accepted, locked.Accepted)
+	line("same order again", unlocked.SameOrder, locked.SameOrder)
+	if c.Clicks > 2 {
+		line("  for a later click", unlocked.SameOrderLater, locked.SameOrderLater)
+	}
 	line("refused", unlocked.Refused, locked.Refused)
 	line("oversold", unlocked.Oversold, locked.Oversold)
 	line("duplicate orders", unlocked.DuplicateOrders, locked.DuplicateOrders)
 	line("lost orders", unlocked.LostOrders, locked.LostOrders)
 	line("shipped", unlocked.Shipped, locked.Shipped)
 	line("shipped twice", unlocked.ShippedTwice, locked.ShippedTwice)
-	line("locks lost", unlocked.LostLocks, locked.LostLocks)
+	line("locks, records lost", unlocked.LostLocks, locked.LostLocks)
 	line("tasks queued again", unlocked.requeued, locked.requeued)
 	line("requests per second", fmt.Sprintf("%.0f", unlocked.PerSecond), fmt.Sprintf("%.0f", locked.PerSecond))
 	line("wait p50", fmt.Sprintf("%.1f ms", unlocked.WaitP50), fmt.Sprintf("%.1f ms", locked.WaitP50))

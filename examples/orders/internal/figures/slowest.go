@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,6 +100,9 @@ func (s *Slowest) Observer() *lockmw.Observer {
 }
 
 func (s *Slowest) add(w *Wait, waited time.Duration) {
+	if strings.HasPrefix(w.Key, "idem:") {
+		return // for the answer to an earlier click, which takes as long as that click
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Waited = waited

@@ -19,9 +19,11 @@ type attempt struct {
 }
 
 // start starts the attempt whose acquire_lock span has the number n.
-func start(s *Slowest, actor string, n uint64) *attempt {
+func start(s *Slowest, actor string, n uint64) *attempt { return startAt(s, "item:7", actor, n) }
+
+func startAt(s *Slowest, key, actor string, n uint64) *attempt {
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: spanID(n)})
-	a := &attempt{Observer: s.Observer(), Attempt: lockmw.Attempt{Key: "item:7"}}
+	a := &attempt{Observer: s.Observer(), Attempt: lockmw.Attempt{Key: key}}
 	a.ctx = a.Start(trace.ContextWithSpanContext(WithActor(context.Background(), actor), span), a.Attempt)
 	return a
 }
@@ -82,5 +84,14 @@ func TestTheLongestWaitsAreListed(t *testing.T) {
 	waits := s.List()
 	if len(waits) != 2 || waits[0].Actor != "4" || waits[1].Actor != "3" {
 		t.Errorf("waits are %+v, want those of 4 and 3", waits)
+	}
+}
+
+func TestWaitsForTheFirstAnswerAreNotListed(t *testing.T) {
+	s := NewSlowest(2)
+	again := startAt(s, "idem:5f3a", "ann, again", 1)
+	again.acquire(time.Second)
+	if waits := s.List(); len(waits) > 0 {
+		t.Errorf("waits are %+v, want none", waits)
 	}
 }
