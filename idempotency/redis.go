@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/kinds"
@@ -24,7 +25,7 @@ func (s *redisRecords) lock(ctx context.Context, c *claim) (context.Context, *lo
 	c.redis = &core.RecordClaim{
 		Run: c.Run, Fingerprint: c.Fingerprint.String(), Over: c.Over, MaxSilent: c.MaxSilent, TTL: c.TTL,
 	}
-	held, hold, err := s.locker.Lock(ctx, c.Key, append(s.options[:len(s.options):len(s.options)], s.kind.WithRecord(c.redis))...)
+	held, hold, err := s.locker.Lock(ctx, c.Key, slices.Concat(s.options, c.lock, []lockmw.Option{s.kind.WithRecord(c.redis)})...)
 	if seen, ok := errors.AsType[*core.Record](err); ok {
 		rec := fromCore(seen)
 		return nil, nil, &rec, nil
