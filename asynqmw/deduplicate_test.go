@@ -125,12 +125,14 @@ func TestDuplicatesInParallelRunOnce(t *testing.T) {
 	})
 }
 
-// Nothing but the end of the first run wakes the duplicates.
+// As the server sees no lists, the end of the first run wakes a duplicate, and each duplicate the next one.
 func TestADuplicateOfARunInFlightIsParked(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		began, proceed := make(chan struct{}, 2), make(chan struct{})
-		once := idempotency.New(usertest.Client(t, s))
+		rdb := s.NewClient(t)
+		rdb.AddHook(redistest.Hook(blind))
+		once := idempotency.New(usertest.ClientOf(t, rdb))
 		q := startQueueOn(t, queueOn(s), parked(4), asynqmw.Deduplicate(once, byEvent)(handle(func(context.Context) error {
 			began <- struct{}{}
 			<-proceed
@@ -292,4 +294,28 @@ func TestDuplicatesCanBeDropped(t *testing.T) {
 	if err := receive(t, ended); err != nil {
 		t.Error(err)
 	}
+}
+
+// A server looks after the lock of the key, whoever holds it, such as a request that does the same work.
+func TestADuplicateIsParkedOnTheLockOfItsKey(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	once, task := idempotency.New(usertest.ClientOf(t, rdb)), fulfilEvent("1")
+	key := idempotency.Key{Scope: lockmw.Key("task", "order:fulfil", "acme"), ID: "1"}
+	run, err := once.Begin(t.Context(), key, key.Fingerprint([]byte(task.Type()), task.Payload()), idempotency.RunAgain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := startQueueOn(t, queueOn(s), parked(4), asynqmw.Deduplicate(once, byEvent)(never(t)))
+	id := q.enqueue(task, asynq.Retention(time.Hour))
+	q.awaitParked(id)
+	locks, err := rdb.SMembers(t.Context(), "asynq:{default}:lockmw:locks").Result()
+	if err != nil || len(locks) != 1 || !strings.Contains(locks[0], key.LockKey()) {
+		t.Errorf("the locks of parked tasks are %v %v, want %s", locks, err, key.LockKey())
+	}
+	if err := run.Keep(idempotency.Answer{}); err != nil {
+		t.Fatal(err)
+	}
+	q.awaitDone(id)
 }
