@@ -29,7 +29,7 @@ func (g *guard) mustWait(a *attempt) (waits bool, leave func()) {
 
 // save keeps asynq from archiving a task whose lock is busy, or whose Client is closed, on its last attempt. It sets the task
 // aside, enqueues a copy (WithRescue), or waits for the lock.
-func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.ListID, key string, busy error) outcome {
+func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.ListID, busy error) outcome {
 	if g.rescue == nil && isClosed(busy) || g.rescue != nil && isBusy(busy) && g.tooOften(a) {
 		return outcome{err: busy}
 	}
@@ -37,7 +37,7 @@ func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.ListID, k
 		return outcome{err: aside}
 	}
 	if g.rescue == nil {
-		return g.lock(a, key, true)
+		return g.lock(a, true)
 	}
 	copyID, failed := g.rescue.copyOf(a, task, g.backOff(a.requeued))
 	if failed == nil {
@@ -49,7 +49,7 @@ func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.ListID, k
 	if missed, ok := g.unsaved.Allow(loglimit.KindOf(failed)); ok {
 		g.logger().WarnContext(a.ctx, "asynqmw: a task on its last attempt waits for its lock, because WithRescue could not enqueue a copy", "type", task.Type(), "task", a.origin, "error", failed, "suppressed", missed)
 	}
-	t := g.lock(a, key, true)
+	t := g.lock(a, true)
 	if t.err != nil {
 		t.err = fmt.Errorf("%w (%w)", t.err, failed)
 	}

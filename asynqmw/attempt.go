@@ -6,6 +6,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -23,6 +24,9 @@ type attempt struct {
 	deadline time.Time
 	began    time.Time
 	timeout  time.Duration // from the beginning of the attempt to its deadline
+
+	// lock takes the lock of the attempt.
+	lock func(ctx context.Context, opts []lockmw.Option) (context.Context, waitlimit.Unlocker, error)
 }
 
 // name identifies the task: an ID is unique only within its queue.

@@ -18,6 +18,9 @@
 // Configure around the server's Config. asynq's queues must be in the Redis of the locks, or WithQueueRedis must say where they
 // are. WithOnBusy selects another action. [docs/tasks.md] describes what happens to a task in each case.
 //
+// A lock stops overlap, not repetition. Deduplicate runs the work of a key once, however many tasks ask for it. Mount it around
+// WithLock.
+//
 // # What can go wrong
 //
 // asynq archives a task that does not succeed on its last attempt, whatever the reason. A last attempt that meets a busy lock

@@ -47,21 +47,29 @@ func Payload[T any](field func(T) string) Part {
 		panic("asynqmw: Payload: the function is nil")
 	}
 	return func(_ context.Context, task *asynq.Task) (string, error) {
-		var payload T
-		if !utf8.Valid(task.Payload()) { // encoding/json replaces invalid UTF-8, so two payloads could make one key
-			return "", fmt.Errorf("%w: the payload is not UTF-8: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
-		}
-		if err := json.Unmarshal(task.Payload(), &payload); err != nil {
-			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-				wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // drop the digits of a number, which may be many
-			}
-			return "", fmt.Errorf("payload is not JSON of %T: %w: %w", payload, err, asynq.SkipRetry)
-		}
-		if string(bytes.TrimSpace(task.Payload())) == "null" {
-			return "", fmt.Errorf("%w: the payload is null: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
+		payload, err := decode[T](task)
+		if err != nil {
+			return "", err
 		}
 		return field(payload), nil
 	}
+}
+
+// decode returns the payload of a task that must be the JSON of a T.
+func decode[T any](task *asynq.Task) (payload T, err error) {
+	if !utf8.Valid(task.Payload()) { // encoding/json replaces invalid UTF-8, so two payloads could make one key
+		return payload, fmt.Errorf("%w: the payload is not UTF-8: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
+	}
+	if err := json.Unmarshal(task.Payload(), &payload); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // drop the digits of a number, which may be many
+		}
+		return payload, fmt.Errorf("payload is not JSON of %T: %w: %w", payload, err, asynq.SkipRetry)
+	}
+	if string(bytes.TrimSpace(task.Payload())) == "null" {
+		return payload, fmt.Errorf("%w: the payload is null: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
+	}
+	return payload, nil
 }
 
 // Header uses a header of the task as a part of the key. The name must match exactly. A task whose header is missing or empty is

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/rwlock"
 )
 
-// An Option configures WithLock. It is any lockmw.Option, or one of this package.
+// An Option configures WithLock and Deduplicate. It is any lockmw.Option, or one of this package.
 type Option interface{ option.Task }
 
 type taskOption struct {
@@ -208,19 +208,7 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	if key == nil {
 		panic("asynqmw: WithLock: the key function is nil")
 	}
-	c := &config{minDelay: time.Second, maxDelay: 15 * time.Second, layout: linked}
-	for i, o := range opts {
-		switch o := o.(type) {
-		case lockmw.Option:
-			c.lockOpts = append(c.lockOpts, o)
-		case taskOption:
-			if err := o.apply(c); err != nil {
-				panic(fmt.Errorf("asynqmw: WithLock: %w", err))
-			}
-		default:
-			panic(fmt.Sprintf("asynqmw: WithLock: option %d is %T, not an Option made by lockmw or asynqmw", i+1, o))
-		}
-	}
+	c := applyOptions("WithLock", opts)
 	policy, err := lockmw.NewPolicy(append([]lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0))}, c.lockOpts...)...)
 	c.waits = policy.Wait > 0
 	switch {
@@ -237,6 +225,24 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 		panic(fmt.Errorf("asynqmw: WithLock: %w", err))
 	}
 	c.lockOpts = slices.Clip(c.lockOpts)
+	return c
+}
+
+// applyOptions returns the configuration of a middleware, before its options are checked together.
+func applyOptions(name string, opts []Option) *config {
+	c := &config{minDelay: time.Second, maxDelay: 15 * time.Second, layout: linked}
+	for i, o := range opts {
+		switch o := o.(type) {
+		case lockmw.Option:
+			c.lockOpts = append(c.lockOpts, o)
+		case taskOption:
+			if err := o.apply(c); err != nil {
+				panic(fmt.Errorf("asynqmw: %s: %w", name, err))
+			}
+		default:
+			panic(fmt.Sprintf("asynqmw: %s: option %d is %T, not an Option made by lockmw or asynqmw", name, i+1, o))
+		}
+	}
 	return c
 }
 

@@ -58,7 +58,7 @@ func (g *guard) parkerOf(a *attempt, key string) (*parker, parked.ListID) {
 
 // park handles a task whose lock is busy. The task waits in its worker if mayStay is set and no other task needs the worker;
 // otherwise park parks it. A task that is parked gets an error that puts it back.
-func (g *guard) park(p *parker, w parked.ListID, a *attempt, key string, mayStay bool, busy error) outcome {
+func (g *guard) park(p *parker, w parked.ListID, a *attempt, mayStay bool, busy error) outcome {
 	stay, leave := time.Duration(0), func() {}
 	if mayStay {
 		stay, leave = p.stay(w, a)
@@ -69,7 +69,7 @@ func (g *guard) park(p *parker, w parked.ListID, a *attempt, key string, mayStay
 	case err != nil:
 		return outcome{err: busy}
 	case answer.Action == parked.WaitInWorker:
-		t := g.lock(a, key, false, lockmw.WithWait(stay))
+		t := g.lock(a, false, lockmw.WithWait(stay))
 		if isBusy(t.err) && (answer.Woken || !g.tooOften(a)) {
 			t.err = g.parked(a, answer, t.err)
 		}
@@ -77,7 +77,7 @@ func (g *guard) park(p *parker, w parked.ListID, a *attempt, key string, mayStay
 	case answer.Action != parked.Park:
 		return outcome{err: busy}
 	case p.mayBeFree(a.ctx, w):
-		t := g.lock(a, key, false, lockmw.WithWait(0))
+		t := g.lock(a, false, lockmw.WithWait(0))
 		if isBusy(t.err) {
 			t.err = g.parked(a, answer, t.err)
 		}

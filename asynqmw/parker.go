@@ -140,6 +140,19 @@ func (p *parker) released(w parked.ListID, had time.Duration) {
 	}
 }
 
+// passes is called for a task that no longer needs a lock: the next one may.
+func (p *parker) passes(w parked.ListID, a *attempt) {
+	p.mu.Lock()
+	s := p.stats[w]
+	if s != nil {
+		s.gone = append(s.gone, a.id)
+	}
+	p.mu.Unlock()
+	if s != nil {
+		p.wake(w, parked.Anyway)
+	}
+}
+
 // wake moves tasks of a list to the front of their queue. Ahead of the release it moves as many as may wait in workers, otherwise
 // one.
 func (p *parker) wake(w parked.ListID, when parked.When) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
@@ -43,15 +44,14 @@ import (
 // WithLock panics if l or key is nil or an option is invalid. The middleware may be used for several handlers and is safe for
 // concurrent use.
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc {
-	c := newConfig(l, key, opts)
-	g := &guard{config: c, locker: l, key: key}
+	g := &guard{config: newConfig(l, key, opts), locker: l}
 	g.open()
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {
 			panic("asynqmw: the handler to lock is nil")
 		}
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			return g.process(ctx, task, next)
+			return g.process(ctx, task, key, next)
 		})
 	}
 }
@@ -66,7 +66,6 @@ const grace = 30 * time.Second
 type guard struct {
 	*config
 	locker lockmw.Locker
-	key    KeyFunc
 	locks  *core.Backend // nil: tasks cannot be parked
 	queues *parked.Store // nil: the Redis of the queues is unknown
 	warn   sync.Once
@@ -81,9 +80,9 @@ type guard struct {
 // logger returns the logger of the Locker. asynq has no caller that could receive a warning.
 func (g *guard) logger() *slog.Logger { return observe.LoggerOf(g.locker) }
 
-func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handler) error {
+func (g *guard) process(ctx context.Context, task *asynq.Task, keyOf KeyFunc, next asynq.Handler) error {
 	a := g.newAttempt(ctx, task)
-	key, err := g.key(ctx, task)
+	key, err := keyOf(ctx, task)
 	if errors.Is(err, lockmw.ErrNoLock) {
 		return next.ProcessTask(ctx, task)
 	}
@@ -91,35 +90,57 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, next asynq.Handle
 		err = keyed.ErrEmpty
 	}
 	if err != nil {
-		return storable(withSkipRetry(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)}))
+		return keyless(ctx, err)
 	}
+	a.lock = func(ctx context.Context, opts []lockmw.Option) (context.Context, waitlimit.Unlocker, error) {
+		return g.locker.Lock(ctx, key, opts...)
+	}
+	return g.under(a, task, key, func(t outcome) error { return run(t.ctx, task, next, t.hold) })
+}
+
+// keyless returns the error that asynq receives for a task without a key. A run of a Deduplicate outside has done nothing.
+func keyless(ctx context.Context, err error) error {
+	idempotency.NotDone(ctx)
+	return storable(withSkipRetry(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)}))
+}
+
+// under takes the lock of an attempt and calls work, which releases it. Without the lock it returns the error that says what happens
+// to the task, and a run of a Deduplicate outside has done nothing.
+func (g *guard) under(a *attempt, task *asynq.Task, key string, work func(outcome) error) error {
 	if a.onServer && a.server == nil && g.onBusy == Requeue {
 		g.warn.Do(func() {
-			g.logger().WarnContext(ctx, "asynqmw: the server's Config is not from asynqmw.Configure: tasks that meet a busy lock occupy their workers until shortly before their deadline and then spend a retry; on their last attempt they are archived, unless WithRescue is set", "type", task.Type())
+			g.logger().WarnContext(a.ctx, "asynqmw: the server's Config is not from asynqmw.Configure: tasks that meet a busy lock occupy their workers until shortly before their deadline and then spend a retry; on their last attempt they are archived, unless WithRescue is set", "type", task.Type())
 		})
 	}
 	p, w := g.parkerOf(a, key)
-	t := g.lockOrLeave(a, task, p, w, key)
+	t := g.lockOrLeave(a, task, p, w)
 	defer t.limit.Release()
-	if t.err != nil {
+	switch {
+	case errors.Is(t.err, errNoRun):
+		if p != nil {
+			p.passes(w, a)
+		}
+		return t.err
+	case t.err != nil:
+		idempotency.NotDone(a.ctx)
 		return storable(g.refused(a, task, t.err))
 	}
 	if p != nil {
 		defer p.holds(w, a)()
 	}
-	return run(t.ctx, task, next, t.hold)
+	return work(t)
 }
 
 // An outcome is the result of a call for a lock. Always release the limit, which ends the context.
 type outcome struct {
 	ctx   context.Context
-	hold  *lockmw.Hold
+	hold  waitlimit.Unlocker
 	limit waitlimit.Limit
 	err   error
 }
 
 // lockOrLeave takes the lock. If the lock is busy, the error says what happens to the task.
-func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.ListID, key string) outcome {
+func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.ListID) outcome {
 	mustWait, leave := g.mustWait(a)
 	stay, opts := time.Duration(0), []lockmw.Option(nil)
 	switch {
@@ -135,25 +156,25 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Li
 			opts = append(opts, lockmw.WithWait(stay))
 		}
 	}
-	t := g.lock(a, key, mustWait, opts...)
+	t := g.lock(a, mustWait, opts...)
 	leave()
 	if mustWait || a.ctx.Err() != nil {
 		return t
 	}
 	if p != nil && isBusy(t.err) {
 		t.limit.Release()
-		t = g.park(p, w, a, key, !g.waits && stay == 0, t.err)
+		t = g.park(p, w, a, !g.waits && stay == 0, t.err)
 	}
 	if _, left := errors.AsType[*busyError](t.err); !left && a.last && g.onBusy == Requeue && a.ctx.Err() == nil && (isBusy(t.err) || isClosed(t.err)) {
 		t.limit.Release()
-		return g.save(a, task, p, w, key, t.err)
+		return g.save(a, task, p, w, t.err)
 	}
 	return t
 }
 
 // lock takes the lock. With mustWait it waits until shortly before the task's deadline. The limit of the wait does not end the
 // hold's context.
-func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Option) outcome {
+func (g *guard) lock(a *attempt, mustWait bool, more ...lockmw.Option) outcome {
 	opts := make([]lockmw.Option, 0, len(g.lockOpts)+6)
 	patience := time.Duration(0)
 	if g.placeKept > 0 {
@@ -183,7 +204,7 @@ func (g *guard) lock(a *attempt, key string, mustWait bool, more ...lockmw.Optio
 	}
 	opts = append(opts, more...)
 	waiting, limit := waitlimit.Start(a.ctx, longest)
-	ctx, hold, err := g.locker.Lock(waiting, key, opts...)
+	ctx, hold, err := a.lock(waiting, opts)
 	return outcome{ctx, hold, limit, limit.Stop(hold, err, "the task's deadline is near")}
 }
 
@@ -267,7 +288,7 @@ func (e *cleanError) Error() string { return e.text }
 func (e *cleanError) Unwrap() error { return e.error }
 
 // run calls next under the lock and then releases it. A loss fails the attempt, whatever next returns.
-func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold *lockmw.Hold) (err error) {
+func run(ctx context.Context, task *asynq.Task, next asynq.Handler, hold waitlimit.Unlocker) (err error) {
 	defer func() {
 		lost := hold.Unlock()
 		if !core.IsLoss(lost) {

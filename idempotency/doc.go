@@ -4,7 +4,7 @@
 //	once := idempotency.New(locks)
 //	order, err := idempotency.Do(ctx, once, idempotency.Key{Scope: userID, ID: clientKey}, cart, idempotency.Refuse, placeOrder)
 //
-// For HTTP use httpmw.Idempotent, which reads the client's Idempotency-Key header.
+// For HTTP use httpmw.Idempotent, which reads the client's Idempotency-Key header, and for tasks of asynq asynqmw.Deduplicate.
 //
 // # What is promised
 //

@@ -14,10 +14,12 @@ func (r Record) Next(c Claim, void bool) (next Record, begun bool, err error) {
 }
 
 // Store returns the store that has the run's record. It is for functions that belong to an implementation of Store, such as
-// sqlstore.Commit. It is nil if the Run is a replay.
+// sqlstore.Commit. It is nil if the Run is a replay, or if its record is in Redis.
 func (run *Run) Store() Store {
-	if run.runner == nil {
-		return nil
+	if run.runner != nil {
+		if s, ok := run.runner.records.(*storeRecords); ok {
+			return s.Store
+		}
 	}
-	return run.runner.store
+	return nil
 }

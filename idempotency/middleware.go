@@ -1,9 +1,11 @@
 package idempotency
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
@@ -28,3 +30,17 @@ func (r *Runner) MaxBody() int { return r.maxBody }
 
 // Logger returns the logger of the Runner's locks, for middleware. It is never nil.
 func (r *Runner) Logger() *slog.Logger { return observe.LoggerOf(r.locker) }
+
+// Locker returns the Locker of the runs, for middleware that looks after calls that do not wait. Do not lock the keys of runs with it.
+func (r *Runner) Locker() lockmw.Locker { return r.locker }
+
+// BeginWithin is Begin with its own wait instead of WithWait's: how long the call waits for a run that is in flight. 0: it does not
+// wait. The label, if not empty, is that of the run's lock, unless WithLockOptions sets one. It is for middleware that can come back
+// later.
+func (r *Runner) BeginWithin(ctx context.Context, wait time.Duration, label string, key Key, f Fingerprint, policy Policy) (*Run, error) {
+	opts := []lockmw.Option{lockmw.WithWait(wait)}
+	if label != "" {
+		opts = append(opts, lockmw.WithDefaults(lockmw.WithLabel(label)))
+	}
+	return r.beginWith(ctx, key, f, policy, opts...)
+}

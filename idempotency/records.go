@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmw/go/lockmw"
@@ -37,7 +38,7 @@ func (s *storeRecords) lock(ctx context.Context, c *claim) (context.Context, *lo
 	if rec.State > Open || rec.State == Open && rec.Fingerprint != c.Fingerprint {
 		return nil, nil, &rec, nil
 	}
-	held, hold, err := s.locker.Lock(ctx, c.Key, s.options...)
+	held, hold, err := s.locker.Lock(ctx, c.Key, slices.Concat(s.options, c.lock)...)
 	return held, hold, nil, err
 }
 

@@ -25,7 +25,7 @@ func (s *redisRecords) lock(ctx context.Context, c *claim) (context.Context, *lo
 	c.redis = &core.RecordClaim{
 		Run: c.Run, Fingerprint: c.Fingerprint.String(), Over: c.Over, MaxSilent: c.MaxSilent, TTL: c.TTL,
 	}
-	held, hold, err := s.locker.Lock(ctx, c.Key, append(slices.Clip(s.options), s.kind.WithRecord(c.redis))...)
+	held, hold, err := s.locker.Lock(ctx, c.Key, slices.Concat(s.options, c.lock, []lockmw.Option{s.kind.WithRecord(c.redis)})...)
 	if settled, ok := errors.AsType[*core.SettledError](err); ok {
 		rec := fromCore(settled.Record)
 		return nil, nil, &rec, nil

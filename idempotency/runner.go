@@ -94,6 +94,7 @@ type claim struct {
 	Claim
 	key    Key
 	policy Policy
+	lock   []lockmw.Option   // of this call
 	redis  *core.RecordClaim // set by redisRecords
 }
 
@@ -106,7 +107,11 @@ type claim struct {
 // Begin waits for a run that is in flight: see WithWait. It returns an *Error. With an error of lockmw, such as ErrUnavailable,
 // nothing has run and nothing is recorded.
 func (r *Runner) Begin(ctx context.Context, key Key, f Fingerprint, policy Policy) (*Run, error) {
-	run, err := r.begin(ctx, key, f, policy)
+	return r.beginWith(ctx, key, f, policy)
+}
+
+func (r *Runner) beginWith(ctx context.Context, key Key, f Fingerprint, policy Policy, lock ...lockmw.Option) (*Run, error) {
+	run, err := r.begin(ctx, key, f, policy, lock)
 	if err != nil {
 		if e, ok := errors.AsType[*Error](err); ok {
 			return nil, e
@@ -116,11 +121,11 @@ func (r *Runner) Begin(ctx context.Context, key Key, f Fingerprint, policy Polic
 	return run, nil
 }
 
-func (r *Runner) begin(ctx context.Context, key Key, f Fingerprint, policy Policy) (*Run, error) {
+func (r *Runner) begin(ctx context.Context, key Key, f Fingerprint, policy Policy, lock []lockmw.Option) (*Run, error) {
 	if err := r.checkCall(ctx, key, policy); err != nil {
 		return nil, err
 	}
-	c := &claim{key: key, policy: policy, Claim: Claim{
+	c := &claim{key: key, policy: policy, lock: lock, Claim: Claim{
 		Key: key.LockKey(), Run: newRunID(), Fingerprint: f, Over: policy.again, MaxSilent: maxSilent, TTL: r.ttl,
 	}}
 	if outer := runOf(ctx, c.Key); outer != nil {

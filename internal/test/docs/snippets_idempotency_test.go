@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"log"
+	"time"
 
+	"github.com/hibiken/asynq"
+
+	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/lockmw"
 )
 
 // The blocks of docs/idempotency.md.
-var _ = []any{onceAndAnswered, resolved}
+var _ = []any{onceAndAnswered, resolved, onceATask}
 
 type (
 	order   struct{ Item string }
 	receipt struct{ Number int }
+	Event   struct{ Account, ID string }
 )
 
 func onceAndAnswered(ctx context.Context, locks *lockmw.Client, userID, clientKey string, placeOrder func(context.Context, order) (receipt, error)) error {
@@ -37,4 +42,12 @@ func resolved(ctx context.Context, once *idempotency.Runner, key idempotency.Key
 		err := once.Resolve(ctx, key, run, &result) // it was done; nil instead of &result: it was not
 		return err
 	}
+}
+
+func onceATask(locks *lockmw.Client, mux *asynq.ServeMux) {
+	byEventID := asynqmw.PayloadKey(func(e Event) idempotency.Key {
+		return idempotency.Key{Scope: e.Account, ID: e.ID}
+	})
+	once := idempotency.New(locks, idempotency.WithMaxHold(40*time.Minute)) // longer than a task's timeout
+	mux.Handle("order:fulfil", asynqmw.Deduplicate(once, byEventID)(asynq.HandlerFunc(fulfil)))
 }
