@@ -19,7 +19,7 @@ import (
 // comes again is a new task, and all tasks of a schedule can have the same ID. The scope says whose ID it is, such as the tenant or
 // the service that sends the events. It must not be empty.
 //
-// The errors of a RunKeyFunc have the same effects as those of a KeyFunc. With lockmw.ErrNoLock the task is processed as without
+// The errors of a RunKeyFunc have the same effects as the errors of a KeyFunc. With lockmw.ErrNoLock the task is processed as without
 // Deduplicate.
 type RunKeyFunc func(context.Context, *asynq.Task) (idempotency.Key, error)
 

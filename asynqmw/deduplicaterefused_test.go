@@ -34,7 +34,7 @@ func TestATaskThatAnInnerLockPutsBackHasNotRun(t *testing.T) {
 	})
 }
 
-// What an inner middleware refuses has not run, so the next task with the key is like the first.
+// A task that an inner middleware refuses has not run, so the next task with the key is like the first.
 func TestRefusalsInsideForgetTheRun(t *testing.T) {
 	broken := errors.New("broken")
 	local := lockmw.NewLocal()

@@ -79,7 +79,7 @@ func TestATimeoutHandlerInside(t *testing.T) {
 	wantIdemProblem(t, serve(h, keyed("k-1", "")), 409, "idempotency-unknown-outcome", false)
 }
 
-// A TimeoutHandler outside answers earlier. What the handler answers later is recorded, and a repetition gets it.
+// A TimeoutHandler outside answers earlier. The later answer of the handler is recorded, and a repetition gets it.
 func TestATimeoutHandlerOutside(t *testing.T) {
 	t.Parallel()
 	eachIdempotent(t, func(t *testing.T, locks lockmw.Locker) {

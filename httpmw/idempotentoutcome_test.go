@@ -21,7 +21,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// What the second of two requests gets, by what the handler does in the first.
+// The second of two requests gets an answer that depends on the first run.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	status := func(code int) http.HandlerFunc {
@@ -127,7 +127,7 @@ func aborted(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return rec
 }
 
-// What a run answers after its context has ended.
+// Answers of a run after its context has ended.
 func TestOutcomesAfterTheContextHasEnded(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the client's connection")

@@ -280,7 +280,7 @@ func TestEarlyHintsTrailersAndParts(t *testing.T) {
 	}
 }
 
-// What the handler writes obeys the rules of net/http.
+// The output of the handler obeys the rules of net/http.
 func TestTheWriterOfARun(t *testing.T) {
 	t.Parallel()
 	var late http.ResponseWriter

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/idempotency"
@@ -346,72 +345,4 @@ func TestResolveDecidesAboutAnUnknownOutcome(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestTheMaximumHoldEndsTheContextOfARun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		once := idempotency.New(lockmw.NewLocal(), idempotency.WithMaxHold(time.Second))
-		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, _ order) (receipt, error) {
-			<-ctx.Done()
-			isError(t, context.Cause(ctx), lockmw.ErrLost)
-			return receipt{}, ctx.Err()
-		})
-		isError(t, err, context.Canceled)
-		_, err = (&shop{}).do(once, "tea", idempotency.Refuse)
-		isError(t, err, idempotency.ErrUnknownOutcome)
-	})
-}
-
-func TestARunThatSucceedsAfterItsHoldEndedIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		once, s := idempotency.New(lockmw.NewLocal(), idempotency.WithMaxHold(time.Second)), &shop{}
-		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
-			<-ctx.Done()
-			return s.order(ctx, o)
-		})
-		isError(t, err, nil)
-		if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
-			t.Errorf("a repetition got %v, %v", got, err)
-		}
-	})
-}
-
-func TestARunThatWasReplacedIsNotRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		once, s := idempotency.New(lockmw.NewLocal(), idempotency.WithMaxHold(time.Second)), &shop{}
-		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.RunAgain, func(ctx context.Context, o order) (receipt, error) {
-			<-ctx.Done()
-			if _, err := s.do(once, "tea", idempotency.RunAgain); err != nil {
-				t.Error(err)
-			}
-			return receipt{100}, nil
-		})
-		isError(t, err, idempotency.ErrNotRecorded)
-		if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
-			t.Errorf("a repetition got %v, %v, want the answer of the second run", got, err)
-		}
-	})
-}
-
-func TestARecordEndsWithItsTTL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		once, s := idempotency.New(lockmw.NewLocal(), idempotency.WithTTL(time.Hour)), &shop{}
-		for i, pause := range []time.Duration{0, time.Hour - time.Second, 2 * time.Second} {
-			time.Sleep(pause)
-			if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != i/2+1 {
-				t.Errorf("call %d got %v, %v", i, got, err)
-			}
-		}
-	})
-}
-
-func TestAnOldKeyIsRefused(t *testing.T) {
-	made := time.Now().Add(-25 * time.Hour)
-	known := true
-	once := idempotency.New(lockmw.NewLocal(), idempotency.WithKeyTime(func(idempotency.Key) (time.Time, bool) { return made, known }))
-	_, err := (&shop{}).do(once, "tea", idempotency.Refuse)
-	isError(t, err, idempotency.ErrKeyExpired)
-	known = false
-	_, err = (&shop{}).do(once, "tea", idempotency.Refuse)
-	isError(t, err, nil)
 }

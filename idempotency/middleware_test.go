@@ -20,7 +20,7 @@ func TestBeginWithinHasItsOwnWaitAndLabel(t *testing.T) {
 		_, err = once.BeginWithin(t.Context(), 0, "task-2", key, key.Fingerprint(), idempotency.RunAgain)
 		isError(t, err, idempotency.ErrInFlight)
 		if e, ok := errors.AsType[*lockmw.Error](err); !ok || e.Label != "task-2" || len(e.Holders) != 1 || e.Holders[0].Label != "task-1" {
-			t.Errorf("the labels are not those of the calls: %v", err)
+			t.Errorf("the labels of the holds and of the calls differ: %v", err)
 		}
 		time.AfterFunc(10*time.Millisecond, func() {
 			if err := first.Keep(idempotency.Answer{}); err != nil {

@@ -35,8 +35,8 @@ func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 // WithWait sets how long a repetition waits for the first run, before it gets ErrInFlight. 0: it does not wait. Default: 5 s.
 func WithWait(d time.Duration) Option { return func(c *config) { c.wait = d } }
 
-// WithMaxHold sets how long a run may take. Then its context ends with cause lockmw.ErrLost. What it returns afterwards is
-// an unknown outcome, unless it succeeds. Default: 5 min.
+// WithMaxHold sets how long a run may take. Then its context ends with cause lockmw.ErrLost. A result that it returns
+// afterwards is an unknown outcome, unless it is a success. Default: 5 min.
 func WithMaxHold(d time.Duration) Option { return func(c *config) { c.maxHold = d } }
 
 // WithMaxBody sets the greatest size, in bytes, of the body of an answer that is kept. Of a larger one the record keeps everything
@@ -58,8 +58,8 @@ func WithKeyTime(f func(Key) (made time.Time, known bool)) Option {
 	return func(c *config) { c.keyTime = f }
 }
 
-// WithLockOptions adds options for the lock of each run, such as lockmw.WithLease or lockmw.WithObserver. WithWait and WithMaxHold
-// of this package replace those of lockmw. Options that contradict a Runner are invalid: lockmw.WithFailOpen,
+// WithLockOptions adds options for the lock of each run, such as lockmw.WithLease or lockmw.WithObserver. The
+// options WithWait and WithMaxHold of lockmw have no effect here: use the options of this package. Options that contradict a Runner are invalid: lockmw.WithFailOpen,
 // lockmw.WithMinHold, lockmw.WithFixedLease, lockmw.WithPlace and lockmw.WithWeight.
 func WithLockOptions(opts ...lockmw.Option) Option {
 	return func(c *config) { c.lock = append(c.lock, opts...) }

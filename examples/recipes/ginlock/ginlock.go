@@ -12,7 +12,7 @@ import (
 )
 
 // Wrap converts net/http middleware to a gin handler, which runs the following handlers inside the middleware. During that
-// time c.Request and c.Writer are those of the middleware; afterwards they are restored. The request has the parameters of
+// time c.Request and c.Writer belong to the middleware; afterwards they are restored. The request has the parameters of
 // the route (httpmw.PathValue) and its pattern.
 func Wrap(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {

@@ -27,7 +27,7 @@ type Click struct {
 	Late       bool // waits for the answers to the earlier clicks of its intent
 }
 
-// Plan plans all clicks: those of a user begin within milliseconds of each other, except for the last of three or more, which
+// Plan plans all clicks: the clicks of a user begin within milliseconds of each other, except for the last of three or more, which
 // comes after their answers. The same seed gives the same plan.
 func Plan(c settings.Settings) []Click {
 	random := rand.New(rand.NewPCG(c.Seed, 0))
@@ -57,7 +57,7 @@ type Tally struct {
 	mu       sync.Mutex
 	Accepted []int64 // ids of orders
 	Repeated int     // answers with an order that an earlier answer to the same intent had
-	Late     int     // those of them that answer late clicks
+	Late     int     // repeated answers to late clicks
 	Refused  int
 	Lost     int   // refused calls that lost their lock or their record, and may have stored an order
 	Failed   error // the first answer that should never occur
