@@ -23,7 +23,7 @@ func forEach(t *testing.T, f func(t *testing.T, locks lockmw.Locker)) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) { f(t, newClient(t, s)) })
 }
 
-func newClient(t *testing.T, s *redistest.Server) *lockmw.Client {
+func newClient(t testing.TB, s *redistest.Server) *lockmw.Client {
 	t.Helper()
 	c, err := lockmw.New(s.NewClient(t), lockmw.WithPrefix("idem"))
 	if err != nil {
