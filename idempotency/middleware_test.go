@@ -44,7 +44,7 @@ func TestBeginWithinKeepsTheLabelOfTheRunner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run.Leave()
+	defer func() { _ = run.Leave() }()
 	_, err = once.BeginWithin(t.Context(), 0, "", key, key.Fingerprint(), idempotency.RunAgain)
 	if e, ok := errors.AsType[*lockmw.Error](err); !ok || e.Holders[0].Label != "orders" {
 		t.Errorf("the label of the run is not that of the Runner: %v", err)
