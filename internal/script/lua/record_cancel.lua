@@ -5,5 +5,5 @@
 -- Rules 2, 3 and 28 of docs/protocol.md.
 --@quarantine
 --@record
-end_record(table.remove(KEYS), table.remove(ARGV), 'void')
+end_record(table.remove(KEYS), table.remove(ARGV), 'void', nil, nil, nil, ARGV[1])
 --+/cancel

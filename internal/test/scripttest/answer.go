@@ -49,6 +49,9 @@ func isWhole(op Operation, answer any) bool {
 	list, isList := answer.([]any)
 	switch op := op.(type) {
 	case *script.Acquire:
+		if op.Record != nil && isList && len(list) > 0 && (list[0] == any(int64(5)) || list[0] == any(int64(6))) {
+			return len(list) == map[any]int{int64(5): recordLen, int64(6): 5}[list[0]]
+		}
 		if op.Vote != nil && len(list) == 5 && list[0] == any(int64(1)) {
 			list = list[:4] // and the time
 		}
@@ -58,6 +61,10 @@ func isWhole(op Operation, answer any) bool {
 		return !isList || len(list) == 1+n
 	case *script.ReleaseAll:
 		return len(list) == len(op.Locks)
+	case *script.RecordBegin:
+		return len(list) == 1 || len(list) == recordLen
+	case *script.Release:
+		return isList == (op.Record != nil) && (!isList || len(list) == 2)
 	case *script.Begin:
 		return len(list) == 2
 	case *script.Peek:
@@ -78,6 +85,8 @@ func isWhole(op Operation, answer any) bool {
 	}
 	return !isList
 }
+
+const recordLen = 10 // of the answer that shows a record
 
 // isWholeTicket reports whether fields are what a script says of one id.
 func isWholeTicket(fields []any) bool {

@@ -2,6 +2,7 @@
 //
 //	driver.go    a Driver is one lock on one server
 //	run.go       runs of the scripts, with typed answers
+//	recorded.go  runs of the scripts that deal with the record of the key
 //	answer.go    what an answer must not have besides what is read of it
 //	snapshot.go  what the Redis keys of the lock hold
 //	tidy.go      what is wrong with them
