@@ -98,11 +98,11 @@ func (m *recordModel) begin(id string, token int64, c *core.RecordClaim) int {
 	return 1
 }
 
-// end ends a run; id is that of the command, which only counts to make the run void.
-func (m *recordModel) end(e *core.RecordEnd, id string) bool {
+// end ends a run. id and begun are those of the command, and only count to make the run void.
+func (m *recordModel) end(e *core.RecordEnd, id string, begun int64) bool {
 	r := m.record()
 	void := e.Outcome == "void"
-	if r.run != e.Run || r.state == "" || void && (r.id != id || r.returned) {
+	if r.run != e.Run || r.state == "" || void && (r.id != id || r.returned || r.token == begun) {
 		return false
 	}
 	if e.Outcome == "keep" {
@@ -235,7 +235,7 @@ func (c *comparison) claim(r *rapid.T) {
 	case want == script.Held:
 		c.granted(r, id, got.Grant.Token, was)
 		code = c.m.begin(id, got.Grant.Token, &claim)
-		if got.Grant.Opened != (code == 1) || got.Grant.Earlier != c.m.rec.earlier {
+		if got.Grant.Opened != (code == 1) || got.Grant.Earlier != c.m.rec.earlier || got.Grant.RecordToken != c.m.rec.token {
 			r.Fatalf("claim of %s for %s: %+v, want %d: %+v", id, claim.Run, got.Grant, code, c.m.rec)
 		}
 	}
@@ -289,22 +289,23 @@ func (c *comparison) release(r *rapid.T) {
 func (c *comparison) releaseRecord(r *rapid.T) {
 	id, end := c.id(r), c.drawEnd(r)
 	ok, released := c.d.ReleaseRecord(id, end)
-	if ok != c.m.end(&end, id) || (released == script.Done) != c.m.release(id) {
+	if ok != c.m.end(&end, id, 0) || (released == script.Done) != c.m.release(id) {
 		r.Fatalf("release of %s with %s of %s: %v, %v", id, end.Outcome, end.Run, ok, released)
 	}
 }
 
 func (c *comparison) end(r *rapid.T) {
 	end := c.drawEnd(r)
-	if ok := c.d.EndRecord(end); ok != c.m.end(&end, "") {
+	if ok := c.d.EndRecord(end); ok != c.m.end(&end, "", 0) {
 		r.Fatalf("%s of %s: %v", end.Outcome, end.Run, ok)
 	}
 }
 
 func (c *comparison) cancel(r *rapid.T) {
 	id, run := c.id(r), c.run(r)
-	c.d.CancelRecord(id, run)
-	c.m.end(&core.RecordEnd{Run: run, Outcome: "void"}, id)
+	begun := rapid.SampledFrom([]int64{0, 0, c.tokens[id], c.m.record().token}).Draw(r, "begun")
+	c.d.CancelBegun(id, run, begun)
+	c.m.end(&core.RecordEnd{Run: run, Outcome: "void"}, id, begun)
 	c.m.release(id)
 	c.m.ended[id] = c.m.now + script.DoneTTL
 }

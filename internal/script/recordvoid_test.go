@@ -88,3 +88,27 @@ func TestARunThatHasReturnedIsNotVoid(t *testing.T) {
 		wantRecord(d, "void after its end", "open r1 0 0 returned")
 	})
 }
+
+// The lock of a run may be lost, or a copy of its acquire answered late. The cancel that follows must not hide that the run works.
+func TestARunThatWorksIsNotVoid(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		token := begins(d, "a", claimOf("r1")).RecordToken
+		if token != d.Record().Token {
+			d.Errorf("the token of the record is %d, want %d", token, d.Record().Token)
+		}
+		d.CancelBegun("a", "r1", token)
+		wantRecord(d, "cancelled while it works", "open r1 0 0")
+		d.EndRecord(endOf("r1", "forget"))
+
+		token = begins(d, "b", claimOf("r2")).RecordToken
+		lapse(d)
+		if got := begins(d, "b", claimOf("r2")); got.RecordToken != token || got.Token <= token {
+			d.Errorf("a copy, while the record is open for the run: %+v", got)
+		}
+		lapse(d)
+		d.EndRecord(endOf("r2", "forget"))
+		begins(d, "b", claimOf("r2")) // a late copy
+		d.CancelBegun("b", "r2", token)
+		wantRecord(d, "a late copy has begun, and was cancelled", "none  0 0")
+	})
+}

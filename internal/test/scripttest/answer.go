@@ -50,7 +50,7 @@ func isWhole(op Operation, answer any) bool {
 	switch op := op.(type) {
 	case *script.Acquire:
 		if op.Record != nil && isList && len(list) > 0 && (list[0] == any(int64(5)) || list[0] == any(int64(6))) {
-			return len(list) == map[any]int{int64(5): recordLen, int64(6): 5}[list[0]]
+			return len(list) == map[any]int{int64(5): recordLen, int64(6): 6}[list[0]]
 		}
 		if op.Vote != nil && len(list) == 5 && list[0] == any(int64(1)) {
 			list = list[:4] // and the time

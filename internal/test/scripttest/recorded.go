@@ -54,7 +54,13 @@ func (d *Driver) ReleaseRecord(id string, end core.RecordEnd) (ok bool, released
 // CancelRecord runs record_cancel.lua for an id that is refused from now on.
 func (d *Driver) CancelRecord(id, run string) script.Outcome {
 	d.Helper()
-	return d.cancel(&script.Cancel{ID: id, Mark: true, Run: run})
+	return d.CancelBegun(id, run, 0)
+}
+
+// CancelBegun is CancelRecord of an id whose run works, since the record had that token.
+func (d *Driver) CancelBegun(id, run string, token int64) script.Outcome {
+	d.Helper()
+	return d.cancel(&script.Cancel{ID: id, Mark: true, Run: run, Begun: token})
 }
 
 // Record reads the record of the key; nil if there is none.

@@ -45,13 +45,14 @@ local function open_record(key, r, claim, token)
 end
 
 -- Ends a run: 'keep' records its answer, 'forget' makes the next run like the first, 'leave' says that its outcome is unknown, and
--- 'void' that it has not begun to work under that id. Returns whether the record is the run's, and 'keep' whether it has the
--- answer. A full memory refuses no write after the first one.
-local function end_record(key, run, outcome, ttl, status, answer, id)
+-- 'void' that it does not work under that id. If it does, `begun` is the record's token since it has begun: then only a later begin
+-- by a late copy is void. Returns whether the record is the run's, and 'keep' whether it has the answer. A full memory refuses no
+-- write after the first one.
+local function end_record(key, run, outcome, ttl, status, answer, id, begun)
   local r = read_record(key)
   if r.err then return r end
   if r.run ~= run or r.state == '' then return 0 end
-  if outcome == 'void' and (r.id ~= id or r.returned) then return 0 end
+  if outcome == 'void' and (r.id ~= id or r.returned or r.token == tonumber(begun or 0)) then return 0 end
   if outcome == 'keep' then
     redis.call('PEXPIRE', key, ttl)
   else
