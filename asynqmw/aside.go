@@ -29,7 +29,7 @@ func (g *guard) mustWait(a *attempt) (waits bool, leave func()) {
 
 // save keeps asynq from archiving a task whose lock is busy, or whose Client is closed, on its last attempt. It sets the task
 // aside, enqueues a copy (WithRescue), or waits for the lock.
-func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string, busy error) outcome {
+func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.ListID, key string, busy error) outcome {
 	if g.rescue == nil && isClosed(busy) || g.rescue != nil && isBusy(busy) && g.tooOften(a) {
 		return outcome{err: busy}
 	}
@@ -57,12 +57,12 @@ func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.Want, key
 }
 
 // setAside returns the error that sets a task on its last attempt aside; nil if that is impossible.
-func (g *guard) setAside(p *parker, w parked.Want, a *attempt, err error) *busyError {
+func (g *guard) setAside(p *parker, w parked.ListID, a *attempt, err error) *busyError {
 	if g.tooOften(a) && !isClosed(err) {
 		return nil
 	}
 	if p != nil && isClosed(err) { // park it, so that another process wakes it
-		if answer, failed := g.ask(p, w, a, 0); failed == nil && answer.What == parked.Park {
+		if answer, failed := g.ask(p, w, a, 0); failed == nil && answer.Action == parked.Park {
 			return g.parked(a, answer, err)
 		}
 	}

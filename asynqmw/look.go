@@ -16,7 +16,7 @@ const (
 	// lookEvery is about how often the one server whose turn it is checks for free locks.
 	lookEvery = 500 * time.Millisecond
 	// askEvery is about how often any other server asks whether it is its turn, and reads which locks have lists. If the server
-	// with the turn dies, another one takes over within askEvery plus parked.TurnLasts.
+	// with the turn dies, another one takes over within askEvery plus parked.TurnTTL.
 	askEvery = 1500 * time.Millisecond
 	// lookFor is how long a server continues to ask after its last task, if there are no lists.
 	lookFor = time.Minute
@@ -119,7 +119,7 @@ func (p *parker) looksAgain(queue string, l *lookState, err error) bool {
 // a task for one lock that is held, if no worker of this server waits: while other callers queue for a lock, no check ever finds it
 // free.
 func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), parked.AnswerIn)
+	ctx, cancel := context.WithTimeout(context.Background(), parked.CallTimeout)
 	defer cancel()
 	start := time.Now()
 	locks, turn, err := p.store.Look(ctx, queue, p.id)
@@ -131,7 +131,7 @@ func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 	l.set(l.lists || l.parked.After(start))
 	p.mu.Unlock()
 	for _, lock := range locks {
-		p.track(parked.Want{Queue: queue, Lock: lock})
+		p.track(parked.ListID{Queue: queue, Lock: lock})
 	}
 	if !turn {
 		return false, nil
@@ -142,18 +142,18 @@ func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 		return false, err
 	}
 	for _, lock := range free {
-		p.wake(parked.Want{Queue: queue, Lock: lock}, parked.Anyway)
+		p.wake(parked.ListID{Queue: queue, Lock: lock}, parked.Anyway)
 	}
 	if lock := locks[rand.N(len(locks))]; !slices.Contains(free, lock) && !p.server.stays() && time.Since(l.held) > heldEvery {
 		l.held = time.Now()
-		p.wake(parked.Want{Queue: queue, Lock: lock}, parked.Held)
+		p.wake(parked.ListID{Queue: queue, Lock: lock}, parked.Held)
 	}
 	return true, nil
 }
 
 // endTurn passes the turn to another server. If this fails, the turn expires.
 func (p *parker) endTurn(queue string) {
-	ctx, cancel := context.WithTimeout(context.Background(), parked.AnswerIn)
+	ctx, cancel := context.WithTimeout(context.Background(), parked.CallTimeout)
 	defer cancel()
 	_ = p.store.EndTurn(ctx, queue, p.id)
 }

@@ -102,7 +102,7 @@ func TestOneServerChecksTheLocksOfAQueue(t *testing.T) {
 	})
 }
 
-// The turn of a dead server ends after parked.TurnLasts, and another server asks within 1.9 s.
+// The turn of a dead server ends after parked.TurnTTL, and another server asks within 1.9 s.
 func TestAnotherServerTakesOverTheTurnOfADeadOne(t *testing.T) {
 	for name, fail := range map[string]func(*looker){
 		"died":                     func(l *looker) { l.dead.Store(true) },

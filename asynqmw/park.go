@@ -44,21 +44,21 @@ func (g *guard) open() {
 }
 
 // parkerOf returns the parker and the list for a task whose lock is busy; nil if the task cannot be parked.
-func (g *guard) parkerOf(a *attempt, key string) (*parker, parked.Want) {
+func (g *guard) parkerOf(a *attempt, key string) (*parker, parked.ListID) {
 	if g.locks == nil || a.server == nil {
-		return nil, parked.Want{}
+		return nil, parked.ListID{}
 	}
 	p := a.server.parker(*g.locks, *g.queues)
 	if p.state.isOff() {
-		return nil, parked.Want{}
+		return nil, parked.ListID{}
 	}
 	p.enter(a.queue)
-	return p, parked.Want{Queue: a.queue, Lock: p.locks.Holder(key)}
+	return p, parked.ListID{Queue: a.queue, Lock: p.locks.Holder(key)}
 }
 
 // park handles a task whose lock is busy. The task waits in its worker if mayStay is set and no other task needs the worker;
 // otherwise park parks it. A task that is parked gets an error that puts it back.
-func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay bool, busy error) outcome {
+func (g *guard) park(p *parker, w parked.ListID, a *attempt, key string, mayStay bool, busy error) outcome {
 	stay, leave := time.Duration(0), func() {}
 	if mayStay {
 		stay, leave = p.stay(w, a)
@@ -68,13 +68,13 @@ func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay b
 	switch {
 	case err != nil:
 		return outcome{err: busy}
-	case answer.What == parked.WaitInWorker:
+	case answer.Action == parked.WaitInWorker:
 		t := g.lock(a, key, false, lockmw.WithWait(stay))
 		if isBusy(t.err) && (answer.Woken || !g.tooOften(a)) {
 			t.err = g.parked(a, answer, t.err)
 		}
 		return t
-	case answer.What != parked.Park:
+	case answer.Action != parked.Park:
 		return outcome{err: busy}
 	case p.mayBeFree(a.ctx, w):
 		t := g.lock(a, key, false, lockmw.WithWait(0))
@@ -87,9 +87,9 @@ func (g *guard) park(p *parker, w parked.Want, a *attempt, key string, mayStay b
 }
 
 // ask puts a task with a busy lock on its list.
-func (g *guard) ask(p *parker, w parked.Want, a *attempt, stay time.Duration) (parked.Answer, error) {
-	answer, err := p.park(a.ctx, parked.Busy{Want: w, ID: a.id, Began: a.began, Stay: stay, Last: a.last, OnlyIfWoken: g.tooOften(a)})
-	if why := p.state.note(answer.What, err); why != nil {
+func (g *guard) ask(p *parker, w parked.ListID, a *attempt, stay time.Duration) (parked.Answer, error) {
+	answer, err := p.park(a.ctx, parked.BusyTask{ListID: w, ID: a.id, Began: a.began, Stay: stay, Last: a.last, OnlyIfWoken: g.tooOften(a)})
+	if why := p.state.note(answer.Action, err); why != nil {
 		g.logger().WarnContext(a.ctx, "asynqmw: tasks that meet a busy lock come back after a delay, not when it is free, because they cannot be parked", "queue", a.queue, "task", a.id, "error", why)
 	}
 	return answer, err

@@ -29,8 +29,8 @@ type parker struct {
 	state  parkerState
 
 	mu    sync.Mutex
-	stats map[parked.Want]*keyStats // of locks with parked tasks
-	looks map[string]*lookState     // by queue
+	stats map[parked.ListID]*keyStats // of locks with parked tasks
+	looks map[string]*lookState       // by queue
 }
 
 // keyStats describes the tasks on one list.
@@ -53,7 +53,7 @@ const (
 	// shortestStay and longestStay limit how long a task waits in its worker. The wait is too short for lockmw's warning that a
 	// call may wait for itself.
 	shortestStay = 100 * time.Millisecond
-	longestStay  = core.StallAfter * 4 / 5
+	longestStay  = core.SelfWaitAfter * 4 / 5
 	// usualHold is the estimate of a hold before the mean is known.
 	usualHold = 100 * time.Millisecond
 	// maxTries is how often a wake is repeated for tasks on their way back into the queue: after a millisecond, then twice as long
@@ -62,7 +62,7 @@ const (
 )
 
 // track returns the stats of a lock with parked tasks; nil if too many locks are tracked.
-func (p *parker) track(w parked.Want) *keyStats {
+func (p *parker) track(w parked.ListID) *keyStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats[w]
@@ -74,10 +74,10 @@ func (p *parker) track(w parked.Want) *keyStats {
 }
 
 // park puts a task with a busy lock on its list.
-func (p *parker) park(ctx context.Context, b parked.Busy) (parked.Answer, error) {
+func (p *parker) park(ctx context.Context, b parked.BusyTask) (parked.Answer, error) {
 	b.Mean = usualHold
 	p.mu.Lock()
-	if s := p.stats[b.Want]; s != nil && s.mean > 0 {
+	if s := p.stats[b.ListID]; s != nil && s.mean > 0 {
 		b.Mean = s.mean
 	}
 	p.mu.Unlock()
@@ -85,9 +85,9 @@ func (p *parker) park(ctx context.Context, b parked.Busy) (parked.Answer, error)
 	if err != nil {
 		return answer, err
 	}
-	switch answer.What {
+	switch answer.Action {
 	case parked.Park:
-		p.track(b.Want)
+		p.track(b.ListID)
 		p.listed(b.Queue)
 	case parked.WaitInWorker:
 		p.listed(b.Queue)
@@ -96,7 +96,7 @@ func (p *parker) park(ctx context.Context, b parked.Busy) (parked.Answer, error)
 }
 
 // mayBeFree reports whether a lock may have been released after a task found it busy and before the task was listed.
-func (p *parker) mayBeFree(ctx context.Context, w parked.Want) bool {
+func (p *parker) mayBeFree(ctx context.Context, w parked.ListID) bool {
 	if p.locks.Shared { // the lock may be granted although others hold it
 		return true
 	}
@@ -105,7 +105,7 @@ func (p *parker) mayBeFree(ctx context.Context, w parked.Want) bool {
 }
 
 // holds is called after a task of this server got a lock. Call released after the release.
-func (p *parker) holds(w parked.Want, a *attempt) (released func()) {
+func (p *parker) holds(w parked.ListID, a *attempt) (released func()) {
 	since, when := time.Now(), parked.Ahead
 	if p.locks.Shared {
 		when = parked.Anyway // several tasks may hold the lock
@@ -124,7 +124,7 @@ func (p *parker) holds(w parked.Want, a *attempt) (released func()) {
 }
 
 // released is called after a task of this server, which held a lock for the time had, has released it.
-func (p *parker) released(w parked.Want, had time.Duration) {
+func (p *parker) released(w parked.ListID, had time.Duration) {
 	p.mu.Lock()
 	s := p.stats[w]
 	if s != nil {
@@ -142,21 +142,21 @@ func (p *parker) released(w parked.Want, had time.Duration) {
 
 // wake moves tasks of a list to the front of their queue. Ahead of the release it moves as many as may wait in workers, otherwise
 // one.
-func (p *parker) wake(w parked.Want, when parked.When) {
+func (p *parker) wake(w parked.ListID, when parked.When) {
 	if n, s := p.beginWake(w, when); n > 0 {
 		p.continueWake(w, s, n, when, 0)
 	}
 }
 
 // continueWake runs a wake, and repeats it in the background for tasks that are still on their way back into the queue.
-func (p *parker) continueWake(w parked.Want, s *keyStats, n int, when parked.When, tries int) {
+func (p *parker) continueWake(w parked.ListID, s *keyStats, n int, when parked.When, tries int) {
 	for {
 		p.mu.Lock()
 		gone := s.gone
 		s.gone = nil
 		p.mu.Unlock()
 		done, err := p.store.Wake(w, n, when, gone)
-		if done.Some {
+		if done.Moved {
 			p.server.idler.endPause()
 		}
 		if when == parked.Ahead {
@@ -164,7 +164,7 @@ func (p *parker) continueWake(w parked.Want, s *keyStats, n int, when parked.Whe
 			s.next = err == nil && done.Next
 			p.mu.Unlock()
 		}
-		if err == nil && done.Soon && tries < maxTries && !p.isClosed() {
+		if err == nil && done.WakeAgain && tries < maxTries && !p.isClosed() {
 			time.AfterFunc(time.Millisecond<<tries, func() { p.continueWake(w, s, n, when, tries+1) })
 			return
 		}
@@ -176,7 +176,7 @@ func (p *parker) continueWake(w parked.Want, s *keyStats, n int, when parked.Whe
 }
 
 // beginWake returns how many tasks to wake; 0 if a wake is in progress.
-func (p *parker) beginWake(w parked.Want, when parked.When) (n int, s *keyStats) {
+func (p *parker) beginWake(w parked.ListID, when parked.When) (n int, s *keyStats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s = p.stats[w]
@@ -196,7 +196,7 @@ func (p *parker) beginWake(w parked.Want, when parked.When) (n int, s *keyStats)
 }
 
 // endWake reports whether to wake tasks again. It drops the stats of a list without tasks.
-func (p *parker) endWake(w parked.Want, s *keyStats, noneLeft bool) (again bool) {
+func (p *parker) endWake(w parked.ListID, s *keyStats, noneLeft bool) (again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	again = s.again && !noneLeft
@@ -220,7 +220,7 @@ func (s *keyStats) depth(most int) int {
 }
 
 // stay returns how long a task may wait for its lock in its worker: 0 if it may not. Call leave in any case.
-func (p *parker) stay(w parked.Want, a *attempt) (wait time.Duration, leave func()) {
+func (p *parker) stay(w parked.ListID, a *attempt) (wait time.Duration, leave func()) {
 	s := p.track(w)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -44,7 +44,7 @@ func (s *server) parker(locks core.Backend, queues parked.Store) *parker {
 	if p == nil {
 		p = &parker{
 			id: rand.Text(), server: s, locks: locks, store: queues,
-			stats: make(map[parked.Want]*keyStats), looks: make(map[string]*lookState),
+			stats: make(map[parked.ListID]*keyStats), looks: make(map[string]*lookState),
 		}
 		s.parkers[id] = p
 	}

@@ -119,7 +119,7 @@ type outcome struct {
 }
 
 // lockOrLeave takes the lock. If the lock is busy, the error says what happens to the task.
-func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Want, key string) outcome {
+func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.ListID, key string) outcome {
 	mustWait, leave := g.mustWait(a)
 	stay, opts := time.Duration(0), []lockmw.Option(nil)
 	switch {

@@ -110,7 +110,7 @@ func tooLate(hold waitlimit.Unlocker, contexts ...context.Context) error {
 func (g *guard[K]) run(locked *http.Request, w http.ResponseWriter, r *http.Request, client *slowclient.Guard, next http.Handler, hold waitlimit.Unlocker) {
 	ctx := locked.Context()
 	wrapped, response := withhold.Wrap(ctx, w, lossOf)
-	response.Pass(client)
+	response.SetGate(client)
 	returned := false
 	defer func() {
 		client.Close()

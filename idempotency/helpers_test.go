@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -41,4 +42,15 @@ func isError(t *testing.T, err, want error) {
 	if want == nil && err != nil || !errors.Is(err, want) {
 		t.Errorf("the error is %v, want %v", err, want)
 	}
+}
+
+// refusal returns the error with which New panics; nil if it does not.
+func refusal(l lockmw.Locker, opts ...idempotency.Option) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err, _ = v.(error)
+		}
+	}()
+	idempotency.New(l, opts...)
+	return nil
 }

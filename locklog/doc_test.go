@@ -66,7 +66,7 @@ func inBubble(t *testing.T) []line {
 	}
 	held := &lockmw.Acquisition{Hold: hold, Waited: time.Second}
 	attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrBusy})
-	for _, pause := range []time.Duration{0, 0, loglimit.Every} {
+	for _, pause := range []time.Duration{0, 0, loglimit.Interval} {
 		time.Sleep(pause)
 		attempt(nil).Failed(&lockmw.Error{Err: lockmw.ErrUnavailable})
 		attempt(&lockmw.Acquisition{FailedOpen: lockmw.ErrUnavailable})

@@ -104,7 +104,7 @@ func TestOfWaitsForRedisOneInAWhileIsLogged(t *testing.T) {
 			newScript(j.observer)
 			contended := newScript(j.observer)
 			contended.Contended(lockmw.Contention{Position: 1, Waiters: 1})
-			time.Sleep(loglimit.Every / 2)
+			time.Sleep(loglimit.Interval / 2)
 		}
 		time.Sleep(time.Hour)
 		lines := j.messages(stillWaiting, stillWaiting, stillWaiting, stillWaiting, stillWaiting)

@@ -157,7 +157,7 @@ func WithUnlockTimeout(d time.Duration) ClientOption {
 		if d < time.Millisecond || d > time.Minute {
 			return fmt.Errorf("%w: WithUnlockTimeout(%v), must be from 1ms to 1m", ErrInvalidOption, d)
 		}
-		s.engine.Unlock = d
+		s.engine.UnlockTimeout = d
 		return nil
 	}}
 }

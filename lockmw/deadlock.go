@@ -35,7 +35,7 @@ func DeadlockOf(err error) (Deadlock, bool) {
 		return Deadlock{}, false
 	}
 	var d Deadlock
-	for _, s := range found.Circle {
+	for _, s := range found.Cycle {
 		d.Circle = append(d.Circle, DeadlockStep(s))
 	}
 	return d, true

@@ -105,9 +105,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrorType returns a low-cardinality name of the outcome, which spans and log lines show as error.type. It is one of
 // lock_timeout, lock_deadlock, lock_not_acquired, lock_not_requested, lock_canceled, lock_too_many_waiters, lock_lost,
 // lock_not_held, lock_unavailable, lock_closed, lock_invalid_key, lock_invalid_option, lock_wrong_type, lock_upgrade,
-// lock_clock_off, lock_unfinished, lock_unsupported or lock_error.
+// lock_clock_off, lock_unfinished, lock_settled, lock_unsupported or lock_error. lock_settled is no failure: package
+// idempotency has answered the call without the lock.
 func (e *Error) ErrorType() string {
 	switch {
+	case errors.Is(e.Err, core.ErrSettled):
+		return "lock_settled"
 	case errors.Is(e.Err, ErrLost):
 		return "lock_lost"
 	case errors.Is(e.Err, ErrClosed):

@@ -39,7 +39,7 @@ func overLocks(locks core.Locks, kind core.Kind, opts ...ClientOption) (*kindLoc
 
 func newKindLocker(locks core.Locks, kind core.Kind, s *settings) (*kindLocker, error) {
 	l := &kindLocker{
-		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.Unlock, logger: s.logger,
+		locks: locks, kind: kind, base: s.policy, unlockTimeout: s.engine.UnlockTimeout, logger: s.logger,
 		lines: &loglimit.Limit{}, names: &keyed.Kinds{},
 	}
 	if err := l.checkTimes(l.base.Lease, l.base.MinHold); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// Stalled implements core.Events: the call waits for a hold of this process. If that is a hold of its own caller, the call waits
+// SelfWait implements core.Events: the call waits for a hold of this process. If that is a hold of its own caller, the call waits
 // for itself. Each hold is logged once, however many calls wait for it, and only one hold in 10 s.
-func (l *heldLock) Stalled(h core.LocalHold) {
+func (l *heldLock) SelfWait(h core.LocalHold) {
 	if l.req.Leads || l.req.Once { // these calls may wait for a leader or a job of their own process
 		return
 	}

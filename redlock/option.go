@@ -52,7 +52,7 @@ func WithNodeTimeout(d time.Duration) Option {
 		if d < time.Millisecond || d > maxLimit {
 			return invalid("WithNodeTimeout(%v), must be from 1ms to %v", d, maxLimit)
 		}
-		s.cfg.Limit = d
+		s.cfg.NodeTimeout = d
 		return nil
 	}
 }

@@ -102,7 +102,7 @@ func New(nodes []*lockmw.Client, opts ...Option) *Locker {
 
 func newLocker(nodes []*lockmw.Client, opts []Option) (*Locker, error) {
 	s := settings{cfg: quorum.Config{
-		Tokens: true, Limit: 500 * time.Millisecond, MinDelay: 10 * time.Millisecond, MaxDelay: 500 * time.Millisecond,
+		Tokens: true, NodeTimeout: 500 * time.Millisecond, MinDelay: 10 * time.Millisecond, MaxDelay: 500 * time.Millisecond,
 	}}
 	for _, o := range opts {
 		if o == nil {
@@ -119,7 +119,7 @@ func newLocker(nodes []*lockmw.Client, opts []Option) (*Locker, error) {
 	if err := s.setQuorum(len(nodes)); err != nil {
 		return nil, err
 	}
-	s.cfg.Unlock = engines[0].Config().Unlock
+	s.cfg.UnlockTimeout = engines[0].Config().UnlockTimeout
 	l := &Locker{locks: quorum.New(engines, s.cfg)}
 	first, _ := kinds.Of(nodes[0])
 	k, err := first.Over(l.locks, core.Kind{Mode: core.Exclusive}, s.options...)

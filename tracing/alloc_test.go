@@ -2,6 +2,7 @@ package tracing_test
 
 import (
 	"context"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -58,9 +60,8 @@ func (discard) OnEnd(sdktrace.ReadOnlySpan)                     {}
 func (discard) Shutdown(context.Context) error                  { return nil }
 func (discard) ForceFlush(context.Context) error                { return nil }
 
-// spansAlone does to the SDK what a lock does whose spans are recorded.
-func spansAlone() func() {
-	tracer := discarding().Tracer("")
+// spanAttributes returns the attributes of the two spans of a lock that did not wait.
+func spanAttributes() (acquire, hold []attribute.KeyValue) {
 	both := []attribute.KeyValue{
 		attribute.String("distributed_lock.name", "item"),
 		attribute.String("distributed_lock.mode", "exclusive"),
@@ -70,8 +71,15 @@ func spansAlone() func() {
 		attribute.String("distributed_lock.outcome", "acquired"),
 		attribute.Int64("distributed_lock.fencing_token", 1),
 	}
-	acquire := append(slices.Clip(both), attribute.Bool("distributed_lock.contended", false))
-	hold := append(slices.Clip(both), attribute.Int("distributed_lock.waiters_at_release", 0))
+	acquire = append(slices.Clip(both), attribute.Bool("distributed_lock.contended", false))
+	hold = append(slices.Clip(both), attribute.Int("distributed_lock.waiters_at_release", 0))
+	return acquire, hold
+}
+
+// spansAlone does to the SDK what a lock does whose spans are recorded.
+func spansAlone() func() {
+	tracer := discarding().Tracer("")
+	acquire, hold := spanAttributes()
 	ctx := context.Background()
 	return func() {
 		_, span := tracer.Start(ctx, "acquire_lock item")
@@ -80,6 +88,37 @@ func spansAlone() func() {
 		_, span = tracer.Start(ctx, "hold_lock item", trace.WithTimestamp(time.Now()))
 		span.SetAttributes(hold...)
 		span.End()
+	}
+}
+
+// leastObserver makes the same spans in the callbacks of a lock, and does nothing else: what it costs more than spansAlone, any
+// observer costs that makes spans.
+func leastObserver() *lockmw.Observer {
+	tracer := discarding().Tracer("")
+	acquire, hold := spanAttributes()
+	type callerKey struct{}
+	return &lockmw.Observer{
+		Start: func(ctx context.Context, _ lockmw.Attempt) context.Context {
+			acquiring, _ := tracer.Start(ctx, "acquire_lock item")
+			return context.WithValue(acquiring, callerKey{}, ctx)
+		},
+		TraceParent: func(ctx context.Context) string {
+			sc := trace.SpanContextFromContext(ctx)
+			return observe.TraceParent{TraceID: sc.TraceID(), SpanID: sc.SpanID(), Flags: byte(sc.TraceFlags())}.String()
+		},
+		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context {
+			span := trace.SpanFromContext(ctx)
+			span.SetAttributes(acquire...)
+			span.End()
+			caller, _ := ctx.Value(callerKey{}).(context.Context)
+			holding, _ := tracer.Start(caller, "hold_lock item", trace.WithTimestamp(time.Now()))
+			return holding
+		},
+		Released: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Release) {
+			span := trace.SpanFromContext(ctx)
+			span.SetAttributes(hold...)
+			span.End()
+		},
 	}
 }
 
@@ -100,6 +139,38 @@ func TestAllocations(t *testing.T) {
 		if got > most {
 			t.Errorf("%s: %v allocations more than without an observer, want at most %v", p.name, got, most)
 		}
+	}
+}
+
+// TestTheCostOfSpans compares what spans add to a lock with the cost of the SDK's spans alone. The batches are short and take
+// turns, so that the least of them is right on a busy machine.
+func TestTheCostOfSpans(t *testing.T) {
+	if os.Getenv("LOCKMW_MEASURE") == "" {
+		t.Skip("measures only if LOCKMW_MEASURE is set")
+	}
+	const batches, runs = 1500, 250
+	tracer := tracing.New(tracing.WithTracerProvider(discarding()), tracing.WithMeterProvider(metricnoop.NewMeterProvider()))
+	cases := []func(){
+		usertest.Uncontended(), spansAlone(), usertest.Uncontended(lockmw.WithObserver(&lockmw.Observer{})),
+		usertest.Uncontended(lockmw.WithObserver(leastObserver())), usertest.Uncontended(lockmw.WithObserver(tracer)),
+	}
+	least := make([]time.Duration, len(cases))
+	for range batches {
+		for i, run := range cases {
+			begun := time.Now()
+			for range runs {
+				run()
+			}
+			if took := time.Since(begun) / runs; least[i] == 0 || took < least[i] {
+				least[i] = took
+			}
+		}
+	}
+	none, sdk := least[0], least[1]
+	t.Logf("a lock takes %v, the spans alone %v", none, sdk)
+	for i, name := range []string{"no callbacks", "the least observer", "this package"} {
+		more := least[2+i] - none
+		t.Logf("%s: %v more, %.2f of the spans", name, more, float64(more)/float64(sdk))
 	}
 }
 

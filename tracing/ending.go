@@ -99,9 +99,9 @@ func (s *attempt) describe(b *buffer, a *lockmw.Attempt, o observe.Outcome, err 
 	}
 }
 
-// setStatus sets the status Error for failures. A TryLock that found the lock busy is not a failure.
+// setStatus sets the status Error for failures.
 func (s *attempt) setStatus(span trace.Span, err error) {
-	if err == nil || observe.ErrorType(err) == observe.TypeBusy {
+	if !observe.IsFailure(err) {
 		return
 	}
 	span.SetStatus(codes.Error, s.describeError(err))

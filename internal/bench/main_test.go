@@ -34,7 +34,7 @@ func allLibraries() []library.Library {
 	return append(append(library.All(), faulty.All()...), ours)
 }
 
-// run runs the program and returns its exit code and what it printed.
+// run runs the program and returns its exit code and its output.
 func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -76,7 +76,7 @@ func TestWrongCommandLineIsOneLineAndExitCode2(t *testing.T) {
 	}
 }
 
-func TestHelpListsWhatThereIs(t *testing.T) {
+func TestHelpListsWorkloadsAndLibraries(t *testing.T) {
 	code, out, errs := run(t, "-h")
 	if code != 0 || errs != "" {
 		t.Errorf("exit code %d, %q", code, errs)
@@ -181,7 +181,7 @@ func TestWorkloadsThatAreComparedTakeTurns(t *testing.T) {
 	}
 }
 
-func TestAClusterIsMeasuredBesideAServerOfTheSameMachine(t *testing.T) {
+func TestAClusterIsComparedWithOneServerOnTheSameMachine(t *testing.T) {
 	redistest.Redis(t) // skips without a redis-server
 	code, out, errs := run(t, "-json", "-rounds", "1", "-duration", "50ms", "-work", "hot32-alone,hot32-cluster,handoff-alone,handoff-cluster")
 	if code != 0 || errs != "" {
@@ -236,7 +236,7 @@ func everyGoalHasAFigure(t *testing.T, want int, names ...string) {
 	}
 }
 
-func TestAServerOfOthersIsNotComparedWithACluster(t *testing.T) {
+func TestAnExternalServerIsNotComparedWithACluster(t *testing.T) {
 	b := bench{libraries: allLibraries(), workloads: workload.All()}
 	s, err := b.parse([]string{"-redis", "127.0.0.1:1"}, io.Discard)
 	if err != nil {
@@ -253,7 +253,7 @@ func TestMissedGoalFailsOnlyAStrictRun(t *testing.T) {
 		args []string
 		want int
 	}{
-		{[]string{"-work", "solo", "-libs", "raw", "-strict"}, 0}, // nothing was measured that has a goal
+		{[]string{"-work", "solo", "-libs", "raw", "-strict"}, 0}, // no measured workload has a goal
 		{[]string{"-work", "hot32", "-libs", "lockmw,sound"}, 0},  // 50 times as fast as a channel: missed
 		{[]string{"-work", "hot32", "-libs", "lockmw,sound", "-strict"}, 1},
 	} {
@@ -274,7 +274,7 @@ func TestLibraryThatDoesNotExcludeIsNamed(t *testing.T) {
 	}
 }
 
-func TestLockOfThisModuleThatFailsFailsTheRun(t *testing.T) {
+func TestAFailureOfThisModuleFailsTheRun(t *testing.T) {
 	code, _, errs := run(t, "-json", "-rounds", "2", "-duration", "20ms", "-redis", redistest.Redis(t).Addr(),
 		"-work", "solo", "-libs", "raw,ours")
 	if code != 1 || !strings.Contains(errs, "ours failed in solo: ") || strings.Count(errs, "\n") != 1 {
@@ -290,12 +290,12 @@ func TestLibraryThatHangsDoesNotHangTheRun(t *testing.T) {
 	}
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, `"library":"raw"`) && strings.Contains(line, "error") {
-			t.Errorf("the one that does not hang was not measured: %s", line)
+			t.Errorf("the library that does not hang was not measured: %s", line)
 		}
 	}
 }
 
-func TestAQuickRunLeavesOutWhatTakesLong(t *testing.T) {
+func TestAQuickRunLeavesOutLongWorkloads(t *testing.T) {
 	b := bench{libraries: allLibraries(), workloads: workload.All()}
 	for _, name := range []string{"held200k", "waited10k", "waited10k-half"} {
 		for line, want := range map[string]bool{"": true, "-quick": false, "-quick -work " + name: true} {

@@ -19,11 +19,11 @@ import (
 	"github.com/lockmw/go/internal/bench/workload"
 )
 
-// A bench is the program, with what it knows how to measure.
+// A bench is the program, with the libraries and workloads that it can measure.
 type bench struct {
 	libraries []library.Library
 	workloads []workload.Workload
-	grace     time.Duration // besides its window, after which a measurement is taken for hung
+	grace     time.Duration // in addition to its window, after which a measurement has hung
 	out, errs io.Writer
 }
 
@@ -47,8 +47,8 @@ func (b *bench) main(ctx context.Context, args []string) int {
 	return 0
 }
 
-// run measures and reports. It is ok if all locks of this module were measured and excluded. A fault of another
-// library is printed, and is that library's result.
+// run measures and reports. It is ok if all locks of this module were measured and excluded. A fault of another library is
+// printed as that library's result.
 func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
 	on, err := s.open(ctx)
 	if err != nil {
@@ -90,10 +90,10 @@ func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
 	return ok, report.Goals(b.out, outcomes)
 }
 
-// servers are what locks are on.
+// servers are the servers that hold the locks.
 type servers struct{ alone, cluster, nodes *server.Server }
 
-// open starts the servers that the run needs, or finds the one that is to be used.
+// open starts the servers that the run needs, or finds the one to use.
 func (s *settings) open(ctx context.Context) (on servers, err error) {
 	if s.redis != "" {
 		on.alone, err = server.Use(ctx, s.redis)
@@ -118,10 +118,10 @@ func needsCluster(w workload.Workload) bool { return w.Cluster != workload.NoClu
 
 func needsNodes(w workload.Workload) bool { return w.Nodes > 0 }
 
-// needsOwn reports whether a server that runs already will not do.
+// needsOwn reports whether the workload needs servers that the benchmark starts.
 func needsOwn(w workload.Workload) bool { return needsCluster(w) || needsNodes(w) || w.Half }
 
-// of returns what has the locks of a workload.
+// of returns the server of a workload's locks.
 func (on servers) of(w *workload.Workload) *server.Server {
 	switch {
 	case w.Cluster == workload.HasLocks:
@@ -162,8 +162,8 @@ type contestant struct {
 	err      error
 }
 
-// measure measures workloads with all libraries that they make sense with. In each round all take turns, and
-// each round begins with another one, so that noise hits all of them.
+// measure measures workloads with all suitable libraries. In each round all take turns, and each round begins with a different
+// one, so that noise affects all of them.
 func (b *bench) measure(ctx context.Context, s *settings, on servers, workloads []workload.Workload) []report.Figures {
 	var contestants []contestant
 	most := 0
@@ -222,7 +222,7 @@ func (s *settings) roundsOf(w *workload.Workload) int {
 	return s.rounds
 }
 
-// complain prints at once what is wrong, in one line.
+// complain prints an error immediately, in one line.
 func (b *bench) complain(w *workload.Workload, l library.Library, err error) {
 	kind := "failed"
 	switch {

@@ -25,8 +25,7 @@ type settings struct {
 	strict    bool
 }
 
-// parse parses the command line. An error has one line; flag.ErrHelp means that the help was written to
-// out.
+// parse parses the command line. An error has one line; flag.ErrHelp means that the help was written to out.
 func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -121,7 +120,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// choose returns the elements of all that list names, in the order of all; all of them if the list is empty.
+// choose returns the elements of all whose names are in list, in the order of all; all of them if the list is empty.
 func choose[T any](flag, list string, all []T, nameOf func(T) string) ([]T, error) {
 	if list == "" {
 		return all, nil

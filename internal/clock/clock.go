@@ -45,7 +45,7 @@ func Both() (time.Time, Instant) {
 	t := time.Now()
 	mono := int64(t.Sub(start))
 	if process.isOff(t.UnixNano() - mono) {
-		Look()
+		DetectSkips()
 		t = time.Now()
 		mono = int64(t.Sub(start))
 	}

@@ -60,9 +60,9 @@ func (s *skips) note(r reading) {
 	}
 }
 
-// Look detects time that was skipped. Now does so by itself, with the wall clock alone. Look also sees a sleep during which the
-// wall clock was set back by as much. Loops and timers call it when they wake.
-func Look() {
+// DetectSkips detects time that was skipped. Now does so by itself, with the wall clock alone. DetectSkips also sees a sleep
+// during which the wall clock was set back by as much. Loops and timers call it when they wake.
+func DetectSkips() {
 	process.mu.Lock() // before the clocks are read: an old reading would look like a step back
 	defer process.mu.Unlock()
 	if r, ok := read(); ok {

@@ -51,7 +51,7 @@ func TestNoTimeIsSkippedWhileTheMachineRuns(t *testing.T) {
 	before := process.skipped.Load()
 	begun, i := time.Now(), Now()
 	for last := i; time.Since(begun) < 50*time.Millisecond; {
-		Look()
+		DetectSkips()
 		now := Now()
 		if now.Before(last) {
 			t.Fatalf("the clock went back by %v", last.Sub(now))
@@ -66,7 +66,7 @@ func TestNoTimeIsSkippedWhileTheMachineRuns(t *testing.T) {
 	}
 }
 
-// The next reading of the clock finds a step of the wall clock, without a Look.
+// The next reading of the clock finds a step of the wall clock, without a call of DetectSkips.
 func TestNowFindsWhatTheWallClockShows(t *testing.T) {
 	i := Now()
 	process.wall.Add(-int64(time.Hour)) // as if it had been an hour less ahead

@@ -37,7 +37,7 @@ func (t *Timer) Stop() bool {
 }
 
 func (t *Timer) onTick() {
-	Look()
+	DetectSkips()
 	t.mu.Lock()
 	if t.over {
 		t.mu.Unlock()

@@ -23,8 +23,8 @@ type Held struct {
 	Until      time.Time // when the call's own maximum hold ends; zero: never
 }
 
-// A Standing describes a hold to calls that it blocks.
-type Standing struct {
+// A HoldState describes a hold to calls that it blocks.
+type HoldState struct {
 	Lease string // its id, which is used once, and shared by the callers of a process that share the lease
 	// Granted orders holds by the time of their grant. It is about that time in microseconds, on the clock of the server.
 	Granted int64
@@ -33,10 +33,10 @@ type Standing struct {
 	Over    bool
 }
 
-// A StandingHold is a Hold that other calls may wait for.
-type StandingHold interface {
+// A BlockingHold is a Hold that other calls may wait for.
+type BlockingHold interface {
 	Hold
-	Standing() Standing
+	State() HoldState
 }
 
 // WaitEndKey is the context key for the time, a time.Time, when a wait will be cancelled although its context has no deadline.

@@ -8,7 +8,7 @@ import (
 
 // A DeadlockError is the error of a wait that was ended to break a deadlock. It matches ErrDeadlock and ErrBusy.
 type DeadlockError struct {
-	Circle []DeadlockStep
+	Cycle []DeadlockStep
 }
 
 // A DeadlockStep is one call of the cycle. It waits for a lock that the next call holds. The last call waits for a lock that the
@@ -28,7 +28,7 @@ func (d *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString(ErrDeadlock.Error())
 	between := ": "
-	for _, s := range d.Circle {
+	for _, s := range d.Cycle {
 		b.WriteString(between + s.String())
 		between = "; "
 	}

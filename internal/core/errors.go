@@ -24,8 +24,8 @@ var (
 	ErrUpgrade        = errors.New("lockmw: a hold cannot be upgraded: unlock it first")
 )
 
-// ErrSilent is the error of a call whose time ended before the server answered.
-var ErrSilent = fmt.Errorf("%w: it has not answered yet", ErrUnavailable)
+// ErrNoAnswer is the error of a call whose time ended before the server answered.
+var ErrNoAnswer = fmt.Errorf("%w: it has not answered yet", ErrUnavailable)
 
 // ErrDeadlock also matches ErrBusy.
 var ErrDeadlock error = busyError("lockmw: deadlock: the holder waits for a lock that this call holds")

@@ -74,9 +74,9 @@ type Events interface {
 	Contended(w Wait)
 	// Waiting is called after Contended, each time the position is seen to have changed.
 	Waiting(w Wait)
-	// Stalled is called at most once, by the goroutine of the call, after a wait of StallAfter for a hold of this process that
-	// existed before the call.
-	Stalled(h LocalHold)
+	// SelfWait is called at most once, by the goroutine of the call, after a wait of SelfWaitAfter for a hold of this process
+	// that existed before the call.
+	SelfWait(h LocalHold)
 	// IsForgotten reports whether the hold can no longer be released because nothing refers to it. It may only be called once the
 	// hold exists, and is meant for occasional calls: the first call starts the check, and a later one sees the result. Unlike
 	// the other methods it may be called with a mutex held.
@@ -92,8 +92,9 @@ type Events interface {
 	Lost(cause error)
 }
 
-// StallAfter is how long a call waits for a hold of its own process before that is reported, and on Redis up to a quarter longer.
-const StallAfter = time.Second
+// SelfWaitAfter is how long a call waits for a hold of its own process before that is reported, and on Redis up to a quarter
+// longer.
+const SelfWaitAfter = time.Second
 
 // A LocalHold is a hold of this process.
 type LocalHold struct {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -38,7 +39,13 @@ type Record struct {
 }
 
 // Error makes a Record the error of an acquire that took no lock, because the record decides what the call gets.
-func (*Record) Error() string { return "lockmw: the work of the key was settled before" }
+func (*Record) Error() string { return ErrSettled.Error() }
+
+// Is reports whether target is ErrSettled.
+func (*Record) Is(target error) bool { return target == ErrSettled }
+
+// ErrSettled is the error of a call that needed no lock.
+var ErrSettled = errors.New("lockmw: the record of the key has decided what the call gets")
 
 // A RecordEnd ends a run.
 type RecordEnd struct {

@@ -2,8 +2,8 @@ package core
 
 import "context"
 
-// A Scope selects the holds of a context that belong to the work done with that context: those for which it returns true, given
-// the context with which they were taken. If a hold is outside of a scope, so are all holds outside of it.
+// A Scope selects the holds of a context that belong to the work done with that context: the holds for which it returns true,
+// given the context with which they were taken. If a hold is outside of a scope, so are all holds outside of it.
 type Scope func(taken context.Context) bool
 
 // scopeKey is the context key of a Scope.

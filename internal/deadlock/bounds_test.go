@@ -52,7 +52,7 @@ func inOffice(t *testing.T, test func(o *office)) {
 		o.ctx, o.stop = context.WithCancel(context.Background())
 		o.Detector = deadlock.NewDetector(o.waits, o)
 		o.views = func(context.Context, []string) map[string]*deadlock.View { return nil }
-		o.Prepare()
+		o.PrefetchSecret()
 		synctest.Wait()
 		test(o)
 		o.stop()
@@ -74,7 +74,7 @@ func (o *office) Secret(context.Context) string {
 
 func (o *office) Send(_ context.Context, _, text string) {
 	var m mail
-	_, body, _ := strings.Cut(strings.TrimPrefix(text, deadlock.Word), " ")
+	_, body, _ := strings.Cut(strings.TrimPrefix(text, deadlock.MessagePrefix), " ")
 	if err := json.Unmarshal([]byte(body), &m); err != nil {
 		o.Error(err)
 	}
@@ -135,11 +135,11 @@ type standing struct {
 	lease string
 }
 
-func (s standing) Standing() core.Standing { return core.Standing{Lease: s.lease} }
+func (s standing) State() core.HoldState { return core.HoldState{Lease: s.lease} }
 
 // wait makes a call wait for a key with a hold.
-func (o *office) wait(key, lease string) *deadlock.Nested {
-	n := &deadlock.Nested{
+func (o *office) wait(key, lease string) *deadlock.NestedWait {
+	n := &deadlock.NestedWait{
 		Waits: o.waits, Request: &core.Request{Key: key, Detect: time.Second}, Began: time.Now(), Site: o, Call: lasting{lease},
 		Wake: func(time.Duration) {},
 	}

@@ -25,8 +25,8 @@ type Site interface {
 	Views(ctx context.Context, keys []string) map[string]*View
 	// Inbox returns the inbox by which other processes reach this one about a key, or "" if the locks are within this process.
 	Inbox(key string) string
-	// Lasts reports whether a ticket of this process will wait for longer than Soon. key is the ticket's key, or "" if another
-	// process asks.
+	// Lasts reports whether a ticket of this process will wait for longer than ShortWait. key is the ticket's key, or "" if
+	// another process asks.
 	Lasts(key, ticket string) bool
 }
 
@@ -55,7 +55,7 @@ func newCollection(waits *Registry, site Site) *collection {
 }
 
 // add adds waits of this process, and this process' knowledge of the holds and tickets in their way.
-func (c *collection) add(ctx context.Context, list []*Nested) {
+func (c *collection) add(ctx context.Context, list []*NestedWait) {
 	for len(list) > 0 && len(c.graph.Waits) < maxWaits {
 		seen := c.see(ctx, list)
 		list = nil
@@ -66,7 +66,7 @@ func (c *collection) add(ctx context.Context, list []*Nested) {
 }
 
 // see describes waits, and reads their keys. It returns the waits that are new.
-func (c *collection) see(ctx context.Context, list []*Nested) (seen []*Nested) {
+func (c *collection) see(ctx context.Context, list []*NestedWait) (seen []*NestedWait) {
 	keys := make(map[Site][]string)
 	for _, n := range list {
 		if c.graph.Waits[n.id] != nil || c.local && n.Site.Inbox(n.Request.Key) != "" {
@@ -104,7 +104,7 @@ func (c *collection) show(w *Wait, v *View) {
 
 // follow examines the holds and tickets in the way of a wait. It returns waits of this process, and records questions to other
 // processes. site is the site of the wait if it belongs to this process.
-func (c *collection) follow(w *Wait, site Site) (found []*Nested) {
+func (c *collection) follow(w *Wait, site Site) (found []*NestedWait) {
 	if w.View == nil || w.View.Partial || w.Ends {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (c *collection) inboxOf(w *Wait, inbox string) string {
 
 // lookFor returns the waits of this process that block a lease. If the lease belongs to the process with the inbox, it records a
 // question to that process.
-func (c *collection) lookFor(lease, inbox string) (found []*Nested) {
+func (c *collection) lookFor(lease, inbox string) (found []*NestedWait) {
 	c.leases[lease] = true
 	found = c.some(c.waits.blocking(lease))
 	if len(found) == 0 && inbox != "" {
@@ -175,7 +175,7 @@ func (c *collection) lookFor(lease, inbox string) (found []*Nested) {
 }
 
 // some returns the waits that are examined anyway, and a limited number of others.
-func (c *collection) some(all []*Nested) (some []*Nested) {
+func (c *collection) some(all []*NestedWait) (some []*NestedWait) {
 	others := 0
 	for _, n := range all {
 		if c.graph.Waits[n.id] == nil {

@@ -45,7 +45,7 @@ type Detector struct {
 
 	wg        sync.WaitGroup
 	mu        sync.Mutex
-	due       []*Nested
+	due       []*NestedWait
 	running   bool
 	stopped   bool
 	answering int
@@ -58,8 +58,8 @@ func NewDetector(waits *Registry, t Transport) *Detector {
 	return &Detector{waits: waits, t: t, seals: seals{t: t}, asked: make(map[uint64]chan *Graph)}
 }
 
-// Prepare reads in good time the secret by which others seal their questions.
-func (d *Detector) Prepare() {
+// PrefetchSecret reads in good time the secret by which others seal their questions.
+func (d *Detector) PrefetchSecret() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.stopped && d.seals.mayRead(secretAge) {
@@ -68,7 +68,7 @@ func (d *Detector) Prepare() {
 }
 
 // Check schedules a check of a wait.
-func (d *Detector) Check(n *Nested) {
+func (d *Detector) Check(n *NestedWait) {
 	if n.due.Swap(true) {
 		return // already scheduled: many processes may request it
 	}
@@ -117,12 +117,12 @@ func (d *Detector) run() {
 
 // round checks some waits. If it finds a deadlock, it collects the graph a second time, and only the parts that are in both
 // graphs count.
-func (d *Detector) round(roots []*Nested) {
+func (d *Detector) round(roots []*NestedWait) {
 	first, silent := d.collect(roots)
 	deadlocked := first.Deadlocked()
 	if len(deadlocked) > 0 {
 		second, _ := d.collect(still(roots, deadlocked))
-		both := Both(first, second)
+		both := Intersect(first, second)
 		d.end(both, both.Deadlocked())
 		silent = true // a wait that is not ended may have just changed
 	}
@@ -137,7 +137,7 @@ func (d *Detector) round(roots []*Nested) {
 }
 
 // still returns the waits that are deadlocked.
-func still(roots []*Nested, deadlocked map[string]bool) (list []*Nested) {
+func still(roots []*NestedWait, deadlocked map[string]bool) (list []*NestedWait) {
 	for _, n := range roots {
 		if deadlocked[n.id] {
 			list = append(list, n)
@@ -158,9 +158,9 @@ func (d *Detector) end(g *Graph, deadlocked map[string]bool) {
 }
 
 // found ends the wait.
-func (n *Nested) found(cycle []*Wait) {
+func (n *NestedWait) found(cycle []*Wait) {
 	select {
-	case n.Found <- &core.DeadlockError{Circle: steps(cycle)}:
+	case n.Found <- &core.DeadlockError{Cycle: steps(cycle)}:
 	default: // it is about to end
 	}
 }
@@ -193,7 +193,7 @@ func (v *View) isHeldBy(lease string) bool {
 
 // collect collects the knowledge of waits and of the holds and tickets in their way. silent reports whether a process has not
 // answered.
-func (d *Detector) collect(roots []*Nested) (g *Graph, silent bool) {
+func (d *Detector) collect(roots []*NestedWait) (g *Graph, silent bool) {
 	if len(roots) == 0 {
 		return NewGraph(), false
 	}
@@ -331,19 +331,19 @@ func (d *Detector) answer(m *message) {
 	d.mu.Unlock()
 }
 
-// CheckWithin checks for deadlocks among locks that are within this process only.
-func (n *Nested) CheckWithin() {
+// CheckLocally checks for deadlocks among locks that are within this process only.
+func (n *NestedWait) CheckLocally() {
 	collect := func() *Graph {
 		c := newCollection(n.Waits, n.Site)
 		c.local = true
-		c.add(context.Background(), []*Nested{n})
+		c.add(context.Background(), []*NestedWait{n})
 		return c.graph
 	}
 	first := collect()
 	if !first.Deadlocked()[n.id] {
 		return
 	}
-	both := Both(first, collect())
+	both := Intersect(first, collect())
 	deadlocked := both.Deadlocked()
 	for _, v := range both.Victims(deadlocked) {
 		if other := n.Waits.find(v.ID); other != nil {

@@ -13,7 +13,7 @@ import (
 // A pair is two waits in a cycle, as long as the key "b" is held.
 type pair struct {
 	*office
-	one, two *deadlock.Nested
+	one, two *deadlock.NestedWait
 	reads    int                 // of the key "b"
 	isFree   func(read int) bool // what the read of that number shows; nil: it is held
 	pauses   []time.Duration     // before the next checks for one
@@ -60,10 +60,10 @@ func TestADeadlockMustBeInBothCollections(t *testing.T) {
 			inOffice(t, func(o *office) {
 				p := o.cycle()
 				p.isFree = test.isFree
-				for _, n := range []*deadlock.Nested{p.one, p.two} {
+				for _, n := range []*deadlock.NestedWait{p.one, p.two} {
 					n.Site = within{o}
 				}
-				p.one.CheckWithin()
+				p.one.CheckLocally()
 				if p.found() != test.found {
 					t.Errorf("%d waits within the process are ended, want %d", p.found(), test.found)
 				}

@@ -5,7 +5,7 @@
 //
 //	graph.go     the waits and holds that were seen, in one process or several
 //	reduce.go    what is left when all waits that can continue have released their holds
-//	both.go      the common part of two graphs, which existed at one instant
+//	intersect.go the common part of two graphs, which existed at one instant
 //	component.go sets of waits that are in the way of one another
 //	victim.go    the wait that is to end, and its cycle
 //	registry.go  the waits of this process whose contexts have holds
@@ -45,7 +45,7 @@ type Wait struct {
 	Mode    core.Mode `json:"m,omitempty"`
 	Ticket  string    `json:"t,omitempty"` // its own, in the queue of View; "": it has none, or its ticket is to be ignored
 	View    *View     `json:"v"`           // the state of the key
-	Ends    bool      `json:"e,omitempty"` // it ends by itself, within Soon
+	Ends    bool      `json:"e,omitempty"` // it ends by itself, within ShortWait
 	Detects bool      `json:"d,omitempty"` // it may be the victim
 	Since   int64     `json:"s"`           // when its outermost hold was granted (µs): the youngest wait is the victim
 	Owner   string    `json:"o"`
@@ -67,7 +67,7 @@ type Held struct {
 // A View is the state of a key at one moment. Permits have weights; other holds have none.
 type View struct {
 	Holders []Holder `json:"h,omitempty"`
-	Tickets []Ticket `json:"q,omitempty"` // without those that wait to read, in the order of the queue
+	Tickets []Ticket `json:"q,omitempty"` // without tickets that wait to read; in the order of the queue
 	Admits  bool     `json:"a,omitempty"` // readers are being admitted although others wait
 	Partial bool     `json:"p,omitempty"` // the view is incomplete: all waits for the key are assumed to continue
 }
@@ -82,10 +82,10 @@ type Holder struct {
 
 // A Ticket waits for the key.
 type Ticket struct {
-	ID     string `json:"t"`
-	Inbox  string `json:"i,omitempty"`
-	Weight int    `json:"w,omitempty"` // of the permit that it requests
-	Of     int    `json:"n,omitempty"` // the n of the semaphore, according to the ticket
+	ID      string `json:"t"`
+	Inbox   string `json:"i,omitempty"`
+	Weight  int    `json:"w,omitempty"` // of the permit that it requests
+	Permits int    `json:"n,omitempty"` // the n of the semaphore, according to the ticket
 }
 
 // index finds the elements of a list by their ids.

@@ -2,8 +2,8 @@ package deadlock
 
 import "encoding/json"
 
-// Word begins the messages of detectors.
-const Word = "deadlock "
+// MessagePrefix begins the messages of detectors.
+const MessagePrefix = "deadlock "
 
 // A message is a message between detectors.
 type message struct {

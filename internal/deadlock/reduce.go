@@ -96,7 +96,7 @@ func (g *Graph) endsBehind(w *Wait, rest []Holder, gone set) bool {
 		if t.ID != w.Ticket && (!g.Lasting[t.ID] || gone[t.ID]) {
 			continue
 		}
-		if used+t.Weight > t.Of {
+		if used+t.Weight > t.Permits {
 			return false
 		}
 		if t.ID == w.Ticket {

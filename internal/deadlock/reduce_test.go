@@ -114,7 +114,7 @@ func (c *collector) see(q *wait) *deadlock.Wait {
 		if other.reads {
 			continue
 		}
-		ticket := deadlock.Ticket{ID: other.ticket, Weight: other.weight, Of: q.key.permits}
+		ticket := deadlock.Ticket{ID: other.ticket, Weight: other.weight, Permits: q.key.permits}
 		if !c.keeps(weights) {
 			ticket.Weight = min(ticket.Weight, 1)
 		}
@@ -195,7 +195,7 @@ func judge(off rule, worlds int, enough func(v verdict) bool) (v verdict) {
 		}
 		g := first
 		if c.keeps(twice) {
-			g = deadlock.Both(first, c.collect(nil))
+			g = deadlock.Intersect(first, c.collect(nil))
 		}
 		c.relax(g)
 		for id := range g.Deadlocked() {

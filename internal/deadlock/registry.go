@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// Soon is the time within which a wait must end by itself to count as continuing.
-	Soon = 2 * time.Second
+	// ShortWait is the time within which a wait must end by itself to count as continuing.
+	ShortWait = 2 * time.Second
 	// CheckInterval is the interval between checks of a wait.
 	CheckInterval = 10 * time.Second
 )
 
-// A Nested is a wait of this process whose context has holds. Its fields do not change after Begin, except for those of Detector.
-type Nested struct {
+// A NestedWait is a wait of this process whose context has holds. Its fields do not change after Begin, except the atomic ones.
+type NestedWait struct {
 	Waits   *Registry
 	Request *core.Request
 	Began   time.Time
@@ -50,8 +50,8 @@ type Call interface {
 // A Registry has the nested waits of a process.
 type Registry struct {
 	mu     sync.Mutex
-	ids    map[string]*Nested
-	leases map[string][]*Nested // waits by the leases that they block
+	ids    map[string]*NestedWait
+	leases map[string][]*NestedWait // waits by the leases that they block
 	last   uint64
 	stem   string
 }
@@ -61,7 +61,7 @@ func NewRegistry() *Registry {
 	random := make([]byte, 12)
 	_, _ = rand.Read(random) // never fails
 	return &Registry{
-		ids: make(map[string]*Nested), leases: make(map[string][]*Nested), stem: hex.EncodeToString(random) + ".",
+		ids: make(map[string]*NestedWait), leases: make(map[string][]*NestedWait), stem: hex.EncodeToString(random) + ".",
 	}
 }
 
@@ -83,10 +83,10 @@ func (r *Registry) newID() string {
 }
 
 // Begin registers a wait. It returns false, and registers nothing, if no other call can wait for a hold of the context.
-func (n *Nested) Begin(chain core.Chain) bool {
+func (n *NestedWait) Begin(chain core.Chain) bool {
 	for _, h := range chain.Live() {
-		if s, ok := h.Hold.(core.StandingHold); ok {
-			if lease := s.Standing().Lease; !slices.Contains(n.leases, lease) {
+		if s, ok := h.Hold.(core.BlockingHold); ok {
+			if lease := s.State().Lease; !slices.Contains(n.leases, lease) {
 				n.leases = append(n.leases, lease)
 			}
 		}
@@ -107,13 +107,13 @@ func (n *Nested) Begin(chain core.Chain) bool {
 }
 
 // End removes the wait from the registry.
-func (n *Nested) End() {
+func (n *NestedWait) End() {
 	r := n.Waits
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.ids, n.id)
 	for _, lease := range n.leases {
-		left := slices.DeleteFunc(r.leases[lease], func(other *Nested) bool { return other == n })
+		left := slices.DeleteFunc(r.leases[lease], func(other *NestedWait) bool { return other == n })
 		if len(left) == 0 {
 			delete(r.leases, lease)
 		} else {
@@ -123,14 +123,14 @@ func (n *Nested) End() {
 }
 
 // EachHold calls f for the holds of the wait's context.
-func (n *Nested) EachHold(f func(core.Hold)) {
+func (n *NestedWait) EachHold(f func(core.Hold)) {
 	for _, h := range n.chain.Live() {
 		f(h.Hold)
 	}
 }
 
 // inbox returns the inbox for answers. The process listens to it because of the wait.
-func (n *Nested) inbox() string { return n.Site.Inbox(n.Request.Key) }
+func (n *NestedWait) inbox() string { return n.Site.Inbox(n.Request.Key) }
 
 // Len returns the number of registered waits, and of the leases that they block.
 func (r *Registry) Len() (waits, leases int) {
@@ -140,21 +140,21 @@ func (r *Registry) Len() (waits, leases int) {
 }
 
 // find returns the wait with an id, or nil if the wait has ended or belongs to another process.
-func (r *Registry) find(id string) *Nested {
+func (r *Registry) find(id string) *NestedWait {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ids[id]
 }
 
 // blocking returns the registered waits that block a lease.
-func (r *Registry) blocking(lease string) []*Nested {
+func (r *Registry) blocking(lease string) []*NestedWait {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.leases[lease])
 }
 
 // describe describes the wait to others, without a View. It returns nil if the wait has ended or blocks nothing any more.
-func (n *Nested) describe() *Wait {
+func (n *NestedWait) describe() *Wait {
 	ticket, pending := n.Call.State()
 	if !pending {
 		return nil
@@ -173,11 +173,11 @@ func (n *Nested) describe() *Wait {
 	}
 	for _, h := range n.chain.Live() {
 		earlier(h.Until)
-		standing, ok := h.Hold.(core.StandingHold)
+		blocking, ok := h.Hold.(core.BlockingHold)
 		if !ok {
 			continue
 		}
-		s := standing.Standing()
+		s := blocking.State()
 		if s.Over {
 			continue
 		}
@@ -185,7 +185,7 @@ func (n *Nested) describe() *Wait {
 		w.Since = s.Granted
 		w.Held = append(w.Held, Held{Lease: s.Lease, Key: h.Key, Label: h.Label, For: now.Sub(s.Since).Milliseconds()})
 	}
-	w.Ends = !until.IsZero() && until.Sub(now) <= Soon
+	w.Ends = !until.IsZero() && until.Sub(now) <= ShortWait
 	if len(w.Held) == 0 {
 		return nil
 	}

@@ -15,7 +15,9 @@ import (
 // docs/protocol.md). A seal is for one inbox, and a question counts once, so a repeated question gets no second answer.
 
 // Seal returns a message to an inbox with its seal. body is the message itself.
-func Seal(secret, inbox, body string) string { return Word + sealOf(secret, inbox, body) + " " + body }
+func Seal(secret, inbox, body string) string {
+	return MessagePrefix + sealOf(secret, inbox, body) + " " + body
+}
 
 func sealOf(secret, inbox, body string) string {
 	h := hmac.New(sha256.New, []byte(secret))
@@ -27,7 +29,7 @@ func sealOf(secret, inbox, body string) string {
 
 // unseal returns the message itself, and false if its seal does not match the secret.
 func unseal(secret, inbox, text string) (body string, ok bool) {
-	seal, body, ok := strings.Cut(strings.TrimPrefix(text, Word), " ")
+	seal, body, ok := strings.Cut(strings.TrimPrefix(text, MessagePrefix), " ")
 	return body, ok && secret != "" && hmac.Equal([]byte(seal), []byte(sealOf(secret, inbox, body)))
 }
 

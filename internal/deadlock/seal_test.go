@@ -23,11 +23,14 @@ var seals = map[string]struct {
 	seal
 	counts bool
 }{
-	"by the secret":         {sealedBy("secret", "mine"), true},
-	"by a guess":            {sealedBy("guess", "mine"), false},
-	"by no secret":          {sealedBy("", "mine"), false},
-	"for another inbox":     {sealedBy("secret", "theirs"), false},
-	"not at all":            {func(m mail) (string, string) { body, _ := json.Marshal(m); return "mine", deadlock.Word + string(body) }, false},
+	"by the secret":     {sealedBy("secret", "mine"), true},
+	"by a guess":        {sealedBy("guess", "mine"), false},
+	"by no secret":      {sealedBy("", "mine"), false},
+	"for another inbox": {sealedBy("secret", "theirs"), false},
+	"not at all": {func(m mail) (string, string) {
+		body, _ := json.Marshal(m)
+		return "mine", deadlock.MessagePrefix + string(body)
+	}, false},
 	"by a secret that ends": {sealedBy("old", "mine"), false},
 }
 

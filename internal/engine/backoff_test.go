@@ -50,7 +50,7 @@ func TestAnIdleProcessDoesNotConnectToAnUnreachableServer(t *testing.T) {
 		}
 		b.wire.Restore()
 		b.contend()
-		time.Sleep(2 * inbox.Retry)
+		time.Sleep(2 * inbox.MinRetryPause)
 		if !b.inbox().IsLive() {
 			b.Error("it is not subscribed again")
 		}
@@ -70,7 +70,7 @@ func TestAHolderTriesToConnectAtLongerAndLongerPauses(t *testing.T) {
 			b.Errorf("it has tried to connect %d times in ten minutes", n)
 		}
 		b.wire.Restore()
-		time.Sleep(2 * inbox.LongestRetry)
+		time.Sleep(2 * inbox.MaxRetryPause)
 		if !b.inbox().IsLive() {
 			b.Error("it is not subscribed again")
 		}

@@ -205,11 +205,11 @@ func TestOneServerIsRecognized(t *testing.T) {
 		r.release(r.granted(r.acquire(r.keys(5)...), 5))
 		return r.ran("acquire_batch") + r.ran("release_batch")
 	}
-	r.e.probe.Off()
+	r.e.probe.Disable()
 	r.warm()
 	if n := batches(); n > 0 {
 		t.Errorf("%d batches before the server was probed", n)
 	}
-	r.e.probe.Look()
+	r.e.probe.RunNow()
 	eventually(t, "a plain server is not recognized", func() bool { return batches() == 2 })
 }

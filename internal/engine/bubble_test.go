@@ -53,7 +53,7 @@ func (b *bubble) engine(edit ...func(*redis.Options)) *Engine {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.probe.Off()
+	e.probe.Disable()
 	b.Cleanup(func() { _ = e.Close() })
 	return e
 }
@@ -180,7 +180,7 @@ func (b *bubble) wantSent(what string, want ...string) {
 // warm loads the scripts that tests of locks send, and waits until the engine is subscribed.
 func (b *bubble) warm() {
 	b.Helper()
-	b.warmWith("acquire", "acquire_all", "peek", "poll", "renew", "tell", "release", "downgrade", "cancel")
+	b.warmWith("acquire", "acquire_all", "peek", "poll", "renew", "report_waiters", "release", "downgrade", "cancel")
 }
 
 // warmPermits does the same for permits.

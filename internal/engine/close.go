@@ -116,22 +116,22 @@ func (n *endings) isDone() bool {
 	return n.begun.Load() == ended
 }
 
-func (n *endings) left() Left {
-	left := Left{Holds: int(n.unreleased.Load()), Err: core.ErrSilent}
+func (n *endings) left() Unreleased {
+	left := Unreleased{Holds: int(n.unreleased.Load()), Err: core.ErrNoAnswer}
 	if err := n.lastErr.Load(); err != nil {
 		left.Err = transport.Failure(*err)
 	}
 	return left
 }
 
-// Left is the number of holds that a Close leaves on the server, and the last error.
-type Left struct {
+// Unreleased is the number of holds that a Close leaves on the server, and the last error.
+type Unreleased struct {
 	Holds int
 	Err   error
 }
 
 // Report logs the holds that are left, and returns the error of the Close; nil if none are left.
-func (l Left) Report(log *slog.Logger) error {
+func (l Unreleased) Report(log *slog.Logger) error {
 	if l.Holds == 0 {
 		return nil
 	}
@@ -145,7 +145,7 @@ const closePatience = 2 * time.Second
 
 // AwaitEndings returns when the server has confirmed all releases and cancellations, or has confirmed none for a while. It
 // returns what is left on the server.
-func (e *Engine) AwaitEndings() Left {
+func (e *Engine) AwaitEndings() Unreleased {
 	ended, since := e.endings.ended.Load(), clock.Now()
 	for e.sender.Context().Err() == nil {
 		idle := e.sender.WaitIdle(minCancelDelay) // a call in flight may begin an ending

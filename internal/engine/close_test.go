@@ -163,7 +163,7 @@ func TestCloseDoesNotReportOldFailedReleases(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
 		b.s.Mini.SetError("NOPERM this user has no permissions")
-		_, err := h.Release(b.e.cfg.Unlock)
+		_, err := h.Release(b.e.cfg.UnlockTimeout)
 		synctest.Wait() // a cancellation fails as well
 		b.s.Mini.SetError("")
 		b.wantUnavailable("Release", err, "NOPERM")
@@ -178,7 +178,7 @@ func TestCloseDoesNotReportOldFailedReleases(t *testing.T) {
 func TestCloseWaitsForAReleaseThatIsNotSentYet(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
-		_, r, err := h.beginRelease(b.e.cfg.Unlock)
+		_, r, err := h.beginRelease(b.e.cfg.UnlockTimeout)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestCloseWaitsForAReleaseThatIsNotSentYet(t *testing.T) {
 		if len(closed) > 0 {
 			b.Fatal("Close has returned")
 		}
-		if err := r.run(b.e.cfg.Unlock); err != nil {
+		if err := r.run(b.e.cfg.UnlockTimeout); err != nil {
 			b.Error(err)
 		}
 		if err := <-closed; err != nil {

@@ -56,7 +56,7 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 	if c.e.closing.Load() {
 		return nil, &core.AcquireError{Err: core.ErrClosed}
 	}
-	if w.Tries() {
+	if w.OnlyTries() {
 		if holders, held := c.knownHolders(at); held {
 			return nil, localq.Busy(holders)
 		}
@@ -68,7 +68,7 @@ func (c *cohort) enqueue(w *localq.Waiter, at moment) (send *transport.Call, err
 		holders, _ := c.knownHolders(at)
 		return nil, localq.TooMany(waiting, holders)
 	}
-	c.e.probe.Plan()
+	c.e.probe.Schedule()
 	c.waiters.Push(w)
 	c.waits++
 	if l := c.lease; l != nil && c.isShared() {
@@ -130,7 +130,7 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 		queues: c.waiters.Len > c.waiters.Tries, snapshot: c.snapshot(),
 		seen: c.slot.greatest.Load(),
 	}
-	r.timer.Of(r)
+	r.timer.SetOwner(r)
 	c.request, c.sentAt = r, clock.Now()
 	c.e.ids.set(r.id, r)
 	return r
@@ -199,7 +199,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	if l.contended {
 		c.tokenBlock = 0
 	}
-	l.timer.Of(l)
+	l.timer.SetOwner(l)
 	l.expires.Store(int64(until))
 	l.renewAfter(now, until.Sub(now)/3)
 	l.listen(then)
@@ -252,7 +252,7 @@ func (c *cohort) giveToFirst(l *lease, now clock.Instant) {
 // passOn gives the lease to the next waiter of this process, if tokens and limits allow it.
 func (c *cohort) passOn(l *lease, now clock.Instant) bool {
 	w := c.waiters.First()
-	if w == nil || l.isRead() || l.tokens.AreUsed() || !localq.MayFollow(l.holds.First().Req, l.duration, w.Req) || !l.isFresh(now) {
+	if w == nil || l.isRead() || l.tokens.IsEmpty() || !localq.MayFollow(l.holds.First().Req, l.duration, w.Req) || !l.isFresh(now) {
 		return false
 	}
 	if l.contended {
@@ -291,7 +291,7 @@ func (c *cohort) failTryLocks(err error, joined int64) {
 		if c.waiters.Tries == 0 || w.Seq > joined {
 			return
 		}
-		if w.Tries() {
+		if w.OnlyTries() {
 			c.finish(w, nil, err)
 		}
 	}
@@ -342,8 +342,8 @@ func (c *cohort) Busy() *core.AcquireError {
 	return localq.Busy(holders)
 }
 
-// InVain implements localq.Line: either the lock is busy, or the server has not answered.
-func (c *cohort) InVain() *core.AcquireError {
+// WaitFailed implements localq.Line: either the lock is busy, or the server has not answered.
+func (c *cohort) WaitFailed() *core.AcquireError {
 	holders, held := c.knownHolders(readClock())
 	err := localq.Busy(holders)
 	switch r := c.request; {
@@ -352,7 +352,7 @@ func (c *cohort) InVain() *core.AcquireError {
 	case c.releasing != nil && c.releasing.lastErr != nil:
 		err.Err = transport.Failure(c.releasing.lastErr)
 	case !held && clock.Since(c.sentAt) > localq.SlowAnswer:
-		err.Err = core.ErrSilent
+		err.Err = core.ErrNoAnswer
 	}
 	return err
 }

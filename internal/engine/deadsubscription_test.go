@@ -62,10 +62,10 @@ func TestASubscriptionThatBringsNothingIsMadeAnew(t *testing.T) {
 		b.byMessage()
 		b.byPoll()
 		b.wantSubscription(1)
-		time.Sleep(inbox.LateMessage + inbox.Retry + time.Millisecond)
+		time.Sleep(inbox.LateMessage + inbox.MinRetryPause + time.Millisecond)
 		b.wantSubscription(2)
 		b.byMessage()
-		time.Sleep(inbox.LongestPause)
+		time.Sleep(inbox.MaxResubscribePause)
 		b.wantSubscription(2)
 	})
 }
@@ -75,9 +75,9 @@ func TestASubscriptionIsNotMadeAnewAgainAndAgain(t *testing.T) {
 		b := deaf{bubble}
 		b.warm()
 		start := time.Now()
-		for time.Since(start) < 10*inbox.LongestPause {
+		for time.Since(start) < 10*inbox.MaxResubscribePause {
 			b.byPoll()
-			time.Sleep(inbox.LateMessage + inbox.Retry + time.Millisecond)
+			time.Sleep(inbox.LateMessage + inbox.MinRetryPause + time.Millisecond)
 		}
 		if n := b.inbox().Subscription(); n < 10 || n > 20 {
 			b.Errorf("%d subscriptions in %v", n, time.Since(start))
@@ -94,7 +94,7 @@ func TestAMessageThatComesAfterThePollIsEnough(t *testing.T) {
 		b.e.inboxes.Expect(id, b.inbox())
 		time.Sleep(inbox.LateMessage / 2)
 		b.forge(b.e.prove("grant " + id + " 1 1 1 0 " + b.driver.Keys.Holder()))
-		time.Sleep(inbox.LateMessage + inbox.Retry)
+		time.Sleep(inbox.LateMessage + inbox.MinRetryPause)
 		b.wantSubscription(1)
 	})
 }
@@ -111,7 +111,7 @@ func TestAnEarlierGrantIsNotHeldAgainstASubscription(t *testing.T) {
 		b.wire.Restore()
 		time.Sleep(script.PollInterval)
 		b.release(b.wantGranted("the call, by a poll", c))
-		time.Sleep(inbox.LateMessage + 2*inbox.Retry)
+		time.Sleep(inbox.LateMessage + 2*inbox.MinRetryPause)
 		b.wantSubscription(2)
 	})
 }

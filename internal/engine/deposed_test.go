@@ -34,7 +34,7 @@ func inDeposedCluster(t *testing.T, test func(b *bubble, c *deposedCluster)) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		e.probe.Off()
+		e.probe.Disable()
 		e.sender.Note(nil) // the Cluster is in sight
 		b.e = e
 		b.Cleanup(func() { _ = e.Close() })
@@ -62,7 +62,7 @@ func (c *deposedCluster) Process(ctx context.Context, cmd redis.Cmder) error {
 // depose has the other node take the old one's place, which is known soon.
 func (c *deposedCluster) depose(e *Engine) {
 	c.master.Store(c.promoted)
-	e.sender.Reload()
+	e.sender.ReloadSlots()
 	time.Sleep(time.Second)
 	synctest.Wait()
 }

@@ -50,19 +50,19 @@ import (
 
 // A Config configures an Engine.
 type Config struct {
-	Prefix      string
-	LocalPasses int // passes within this process while another process waits
-	Replicas    transport.Replicas
-	Quarantine  time.Duration // 0: none
-	Margin      time.Duration // how much earlier a deadline is than the expiry on the server; negative: 1 % of the lease + 2 ms
-	Unlock      time.Duration // how long a release waits for its confirmation
-	Logger      *slog.Logger
-	Waits       *deadlock.Registry // the nested waits of the process
+	Prefix        string
+	LocalPasses   int // passes within this process while another process waits
+	Replicas      transport.Replicas
+	Quarantine    time.Duration // 0: none
+	Margin        time.Duration // how much earlier a deadline is than the expiry on the server; negative: 1 % of the lease + 2 ms
+	UnlockTimeout time.Duration // how long a release waits for its confirmation
+	Logger        *slog.Logger
+	Waits         *deadlock.Registry // the nested waits of the process
 }
 
 // DefaultConfig returns the defaults of a Client.
 func DefaultConfig() Config {
-	return Config{Prefix: "lockmw", LocalPasses: 32, Margin: -1, Unlock: 2 * time.Second, Logger: slog.Default(), Waits: deadlock.Shared}
+	return Config{Prefix: "lockmw", LocalPasses: 32, Margin: -1, UnlockTimeout: 2 * time.Second, Logger: slog.Default(), Waits: deadlock.Shared}
 }
 
 // An Engine implements core.Locks on Redis.
@@ -79,7 +79,7 @@ type Engine struct {
 	outages         loglimit.Limit
 	unreleased      loglimit.Limit
 	forged          loglimit.Limit
-	unwanted        unwanted
+	unwantedCancels cancelLimit
 	selfWaits       *transport.Timeouts // end when a wait is to be checked for a hold of this process
 	process         string              // host, process id and a random part
 	ids             idTable
@@ -98,7 +98,7 @@ type Engine struct {
 	inbox    *inbox.Inbox // for all locks; nil in a Cluster, where each slot has one
 	detector *deadlock.Detector
 	recovery recovery
-	identity identity
+	identity identityWatcher
 	probe    *transport.Probe
 
 	closing   atomic.Bool // new calls are refused
@@ -128,7 +128,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, rdb: rdb,
 		layout:   script.NewLayout(cfg.Prefix, topology.Cluster),
-		sender:   transport.NewSender(rdb, topology, min(time.Second, cfg.Unlock/2), cfg.Replicas),
+		sender:   transport.NewSender(rdb, topology, min(time.Second, cfg.UnlockTimeout/2), cfg.Replicas),
 		process:  processName(random),
 		idStem:   script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		secretOf: script.NewSecrets().Of,
@@ -150,9 +150,9 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.recovery.init(e)
 	e.probe = transport.NewProbe(e.sender, e.schedule, cfg.Prefix, cfg.Logger)
 	e.identity.init(e, topology)
-	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.Unlock, cfg.Unlock/8)
-	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.StallAfter+core.StallAfter/4, core.StallAfter/4)
-	e.beKnown()
+	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.UnlockTimeout, cfg.UnlockTimeout/8)
+	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.SelfWaitAfter+core.SelfWaitAfter/4, core.SelfWaitAfter/4)
+	e.register()
 	return e, nil
 }
 
@@ -211,8 +211,8 @@ func (e *Engine) Acquire(ctx context.Context, r *core.Request) (core.Hold, error
 	}
 	holders, contended := c.knownHolders(at)
 	// While the lock moves to another process, its holder is unknown here. The answer will name it.
-	w.Told = contended && (len(holders) > 0 || c.request.queued)
-	notify := w.Told
+	w.Notified = contended && (len(holders) > 0 || c.request.queued)
+	notify := w.Notified
 	c.unlock()
 	if notify {
 		r.Events.Contended(core.Wait{Holders: holders})
@@ -233,7 +233,7 @@ func (c *cohort) await(w *localq.Waiter) (core.Hold, error) {
 		return h, err // most waits have already ended
 	}
 	var selfWait <-chan struct{}
-	if w.Req.Wait > core.StallAfter {
+	if w.Req.Wait > core.SelfWaitAfter {
 		selfWait = c.e.selfWaits.Next(w.Began).Done()
 	}
 	var found <-chan *core.DeadlockError
@@ -256,9 +256,9 @@ func (e *Engine) Backend() core.Backend {
 // Context ends when the engine is closed. A command whose context derives from it costs less.
 func (e *Engine) Context() context.Context { return e.sender.Context() }
 
-// Watch detects a restart of the server immediately, not only with the next command: the restart breaks the inbox's connection,
-// and a new connection begins a recovery. Watch works while this process holds a lock or waits for one.
-func (e *Engine) Watch() { e.inboxes.Use(e.inbox) }
+// WatchForRestart detects a restart of the server immediately, not only with the next command: the restart breaks the inbox's
+// connection, and a new connection begins a recovery. It works while this process holds a lock or waits for one.
+func (e *Engine) WatchForRestart() { e.inboxes.Use(e.inbox) }
 
 // LeaseFor returns the lease that makes a hold last that long on this process' clock.
 func (e *Engine) LeaseFor(hold time.Duration) time.Duration {
@@ -290,23 +290,23 @@ func (e *Engine) Addr() string {
 
 // The methods below are for a lock over several independent nodes (rule 24 of docs/protocol.md).
 
-// BeOneOfSeveral tells the engine that its server is one of several nodes that are asked together.
-func (e *Engine) BeOneOfSeveral() {
-	e.sender.BeOneOfSeveral()
-	e.inboxes.TestAfter(votesSilence)
+// SetMultiNode tells the engine that its server is one of several nodes that are asked together.
+func (e *Engine) SetMultiNode() {
+	e.sender.SetMultiNode()
+	e.inboxes.SetPingAfter(nodePingAfter)
 }
 
-// votesSilence replaces inbox.Silence at such a node: its holds depend on noticing a restart soon.
-const votesSilence = time.Second
+// nodePingAfter replaces inbox.PingAfter at such a node: its holds depend on noticing a restart soon.
+const nodePingAfter = time.Second
 
-// Trusted returns the name of the server that is trusted to have all locks in the slot of a key. It returns "" if no server is
-// trusted, or if there is no quarantine.
-func (e *Engine) Trusted(key string) string {
+// TrustedServer returns the name of the server that is trusted to have all locks in the slot of a key. It returns "" if no server
+// is trusted, or if there is no quarantine.
+func (e *Engine) TrustedServer(key string) string {
 	if e.quarantine == nil {
 		return ""
 	}
 	keys := e.layout.KeySet(key)
-	return e.quarantine.Trusted(keys.Holder())
+	return e.quarantine.TrustedServer(keys.Holder())
 }
 
 // Counter returns the last token that the server has given for any key. It fails as an acquire of key would, but ignores holders.
@@ -337,19 +337,19 @@ func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
 	return now, transport.Failure(err)
 }
 
-// Note records on the server that its counter was raised to the counters of other nodes. server is the name that Trusted
-// returned.
-func (e *Engine) Note(ctx context.Context, server string) error {
-	return transport.Failure(e.rdb.Set(ctx, e.note(server), 1, noteTime).Err())
+// RecordRaised records on the server that its counter was raised to the counters of other nodes. server is the name that
+// TrustedServer returned.
+func (e *Engine) RecordRaised(ctx context.Context, server string) error {
+	return transport.Failure(e.rdb.Set(ctx, e.raisedKey(server), 1, raisedKeyTTL).Err())
 }
 
-// IsNoted reports whether Note has recorded that.
-func (e *Engine) IsNoted(ctx context.Context, server string) (bool, error) {
-	n, err := e.rdb.Exists(ctx, e.note(server)).Result()
+// IsRaised reports whether RecordRaised has recorded that.
+func (e *Engine) IsRaised(ctx context.Context, server string) (bool, error) {
+	n, err := e.rdb.Exists(ctx, e.raisedKey(server)).Result()
 	return n == 1, transport.Failure(err)
 }
 
-// noteTime is the lifetime of that record.
-const noteTime = 30 * 24 * time.Hour
+// raisedKeyTTL is the lifetime of that record.
+const raisedKeyTTL = 30 * 24 * time.Hour
 
-func (e *Engine) note(server string) string { return e.cfg.Prefix + ":raised:" + server }
+func (e *Engine) raisedKey(server string) string { return e.cfg.Prefix + ":raised:" + server }

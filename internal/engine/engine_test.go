@@ -43,11 +43,11 @@ func newRequester(key string) *requester {
 	return a
 }
 
-func (a *requester) Contended(w core.Wait)  { a.contended <- w }
-func (a *requester) Waiting(core.Wait)      {}
-func (a *requester) Stalled(core.LocalHold) {}
-func (a *requester) IsForgotten() bool      { return false }
-func (a *requester) Renewed(error)          {}
+func (a *requester) Contended(w core.Wait)   { a.contended <- w }
+func (a *requester) Waiting(core.Wait)       {}
+func (a *requester) SelfWait(core.LocalHold) {}
+func (a *requester) IsForgotten() bool       { return false }
+func (a *requester) Renewed(error)           {}
 
 func (a *requester) Forgotten(core.LocalHold, time.Time) {}
 func (a *requester) ShuttingDown()                       {}

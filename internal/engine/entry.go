@@ -27,15 +27,15 @@ type entry struct {
 	plain   *cohort // the cohort of the plain lock; nil: none
 	first   cohort  // memory for the first cohort, which is the only one of most entries
 
-	waits    int    // callers that wait
-	known    int    // leases, and requests that are known to be queued
-	latest   *lease // the latest lease; nil once it has ended
-	greatest int64  // the greatest token of the key that this entry has seen
-	*rest           // nil until needed
+	waits      int    // callers that wait
+	known      int    // leases, and requests that are known to be queued
+	latest     *lease // the latest lease; nil once it has ended
+	greatest   int64  // the greatest token of the key that this entry has seen
+	*rareState        // nil until needed
 }
 
-// The rest is state that only some entries need.
-type rest struct {
+// The rareState is state that only some entries need.
+type rareState struct {
 	readers       []readers
 	queuedPermits int      // requests for permits that are known to be queued
 	scout         *request // the queued permit request that polls when a permit may end; nil: none
@@ -95,7 +95,7 @@ func (n *entry) cohortOf(r *core.Request) *cohort {
 			return n.plain
 		}
 	case sharing:
-		for _, c := range n.more().readers {
+		for _, c := range n.ensureRareState().readers {
 			if c.lease == r.Lease && c.most == r.MaxHold {
 				return c.cohort
 			}
@@ -114,22 +114,22 @@ func (n *entry) cohortOf(r *core.Request) *cohort {
 	case sharing:
 		n.readers = append(n.readers, readers{c, r.Lease, r.MaxHold})
 	case permit:
-		n.more()
+		n.ensureRareState()
 	}
 	return c
 }
 
-// more returns the rest, which it creates if necessary.
-func (n *entry) more() *rest {
-	if n.rest == nil {
-		n.rest = new(rest)
+// ensureRareState returns the rare state, which it creates if necessary.
+func (n *entry) ensureRareState() *rareState {
+	if n.rareState == nil {
+		n.rareState = new(rareState)
 	}
-	return n.rest
+	return n.rareState
 }
 
 // sharers returns the cohorts of readers.
 func (n *entry) sharers() []readers {
-	if n.rest == nil {
+	if n.rareState == nil {
 		return nil
 	}
 	return n.readers

@@ -87,7 +87,7 @@ func TestANodeThatHangsTakesNoRenewalsFromOthers(t *testing.T) {
 			b.Fatal(err)
 		}
 		defer func() { _ = e.Close() }()
-		e.probe.Off()
+		e.probe.Disable()
 		b.hangs(c.Client, "hung", e)
 	})
 }

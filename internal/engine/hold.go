@@ -179,7 +179,7 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 	l, c := h.lease, h.lease.c
 	var a script.Began
 	b := script.Begin{Keys: &c.keys, ID: l.id, Token: h.Token(), Tick: t}
-	err := c.e.retryUntil(ctx, unended, b.Call, func(r *transport.Reply) (again bool, err error) {
+	err := c.e.retryUntil(ctx, neverEnds, b.Call, func(r *transport.Reply) (again bool, err error) {
 		a, err = script.BeginAnswer(r)
 		if err == nil && a.Outcome == script.Done && a.Answer == core.TickBegun {
 			err = r.ReplicaErr // other answers do not depend on what this execution has written
@@ -196,7 +196,7 @@ func (h *hold) BeginTick(ctx context.Context, t core.Tick) (core.TickAnswer, tim
 func (h *hold) MarkTick(ctx context.Context, t core.Tick) (again bool, err error) {
 	c := h.lease.c
 	m := script.Mark{Keys: &c.keys, Token: h.Token(), Tick: t}
-	err = c.e.retryUntil(ctx, unended, m.Call, func(r *transport.Reply) (tryAgain bool, err error) {
+	err = c.e.retryUntil(ctx, neverEnds, m.Call, func(r *transport.Reply) (tryAgain bool, err error) {
 		again, err = script.MarkAnswer(r)
 		err = cmp.Or(err, r.ReplicaErr)
 		return !transport.IsFinal(err), transport.Failure(err)
@@ -235,8 +235,8 @@ type prepareCall func(context.Context, *script.Set, func(*transport.Reply)) *tra
 // A readAnswer reads an answer, and reports whether to try again after an error.
 type readAnswer func(*transport.Reply) (again bool, err error)
 
-// unended is for scripts that are retried until their context ends.
-func unended() error { return nil }
+// neverEnds is for scripts that are retried until their context ends.
+func neverEnds() error { return nil }
 
 // retryUntil runs a script until read returns no error or says not to try again, until ctx ends, or until ended returns an error.
 func (e *Engine) retryUntil(ctx context.Context, ended func() error, prepare prepareCall, read readAnswer) error {
@@ -247,7 +247,7 @@ func (e *Engine) retryUntil(ctx context.Context, ended func() error, prepare pre
 		if err == nil || !again {
 			return err
 		}
-		if last == nil || !errors.Is(err, core.ErrSilent) {
+		if last == nil || !errors.Is(err, core.ErrNoAnswer) {
 			last = err
 		}
 		if err := e.pause(ctx, failures.note(clock.Now()), last); err != nil {
@@ -295,7 +295,7 @@ func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply
 	case r := <-answers:
 		return r, nil
 	case <-ctx.Done():
-		return nil, core.ErrSilent
+		return nil, core.ErrNoAnswer
 	}
 }
 

@@ -120,7 +120,7 @@ func newPlay(t *testing.T) *play {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.probe.Off()
+		e.probe.Disable()
 		p.engines[i] = e
 	}
 	p.Driver = scripttest.New(t, s.NewClient(t), storyKey)

@@ -39,7 +39,7 @@ func FuzzInbox(f *testing.F) {
 func hearPayload(t *testing.T, payload string) {
 	s := &oracle{answers: []string{"( 1 17 1 0 )", "( 0 17 1 1 1 30000 6 owner lockmw:inbox:p 16 5 ' )"}}
 	e := s.engine(t)
-	e.probe.Off() // it would take an answer
+	e.probe.Disable() // it would take an answer
 	defer func() { _ = e.Close() }()
 	holder, waiter := newRequester("item:1"), newRequester("item:2")
 	held := holder.acquire(t, e)

@@ -92,7 +92,7 @@ func (r *rally) handOverAt(node int, sharded bool) {
 		if n[name] > 0 {
 			return
 		}
-		if time.Since(begun) > 60*inbox.Silence {
+		if time.Since(begun) > 60*inbox.PingAfter {
 			r.Fatalf("no connection listens at node %d, which has the slot", node)
 		}
 	}

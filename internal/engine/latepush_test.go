@@ -34,7 +34,7 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 			<-looked
 			c.shard.mu.Lock()
 			l.detachKeepingID(nil)
-			r := l.newRelease(h, clock.Now(), c.e.cfg.Unlock, h.deadline())
+			r := l.newRelease(h, clock.Now(), c.e.cfg.UnlockTimeout, h.deadline())
 			c.releasing, c.sentAt = r, clock.Now()
 			c.shard.mu.Unlock()
 			released.Store(true)
@@ -42,7 +42,7 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 			if unknown.Load() {
 				b.Fatal("the id was unknown before its release was answered")
 			}
-			if err := r.run(c.e.cfg.Unlock); err != nil {
+			if err := r.run(c.e.cfg.UnlockTimeout); err != nil {
 				b.Fatal(err)
 			}
 			if b.e.find(id) != nil {

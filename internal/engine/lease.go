@@ -271,7 +271,7 @@ var errDeleted = fmt.Errorf("%w: it is gone from the server, or another holder h
 // expire ends expired holds. It ends the lease if that has expired or has no hold left.
 func (l *lease) expire(now clock.Instant) (lost []*hold) {
 	for h := l.holds.First(); h != nil && now >= h.deadline(); h = l.holds.First() {
-		l.endHold(h, h.outOfTime(now))
+		l.endHold(h, h.expiryLoss(now))
 		lost = append(lost, h)
 	}
 	if now >= l.expiry() || len(lost) > 0 && l.isUnused() {
@@ -292,18 +292,18 @@ func (l *lease) lose(cause error) []*hold {
 
 var errTakenAway = fmt.Errorf("%w: an operator released it", core.ErrLost)
 
-// outOfTime returns the loss of an expired hold.
-func (h *hold) outOfTime(now clock.Instant) error {
+// expiryLoss returns the loss of an expired hold.
+func (h *hold) expiryLoss(now clock.Instant) error {
 	if most := h.MaxEnd(); h.lease.moved && (most.IsZero() || now.Before(most)) {
 		return errMoved
 	}
-	return h.OutOfTime(now, "its lease ran out without a renewal")
+	return h.ExpiryLoss(now, "its lease ran out without a renewal")
 }
 
 var errMoved = fmt.Errorf("%w: its slot has moved, and replicas of the new master have not acknowledged it in time", core.ErrLost)
 
-// tellLost is notifyLost in the background.
-func (e *Engine) tellLost(lost []*hold) { e.schedule.Go(func() { notifyLost(lost) }) }
+// notifyLostAsync is notifyLost in the background.
+func (e *Engine) notifyLostAsync(lost []*hold) { e.schedule.Go(func() { notifyLost(lost) }) }
 
 func (h *hold) notifyLost() { h.Req.Events.Lost(h.Lost) }
 

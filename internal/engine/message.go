@@ -21,7 +21,7 @@ type reader struct{ e *Engine }
 // Message implements inbox.Reader.
 func (r reader) Message(channel, payload string) {
 	e := r.e
-	if strings.HasPrefix(payload, deadlock.Word) {
+	if strings.HasPrefix(payload, deadlock.MessagePrefix) {
 		e.detector.Receive(channel, payload)
 		return
 	}
@@ -57,7 +57,7 @@ func (r reader) Message(channel, payload string) {
 
 // Subscribed implements inbox.Reader.
 func (r reader) Subscribed() {
-	r.e.pollThose(func(r *request) bool { return r.asked != r.c.slot.inbox.Subscription() })
+	r.e.pollIf(func(r *request) bool { return r.asked != r.c.slot.inbox.Subscription() })
 }
 
 // Missed implements inbox.Reader.
@@ -73,8 +73,8 @@ func (r reader) Beat(b *inbox.Inbox) {
 	k := beat.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) {
 		known, err := script.BeatAnswer(a)
 		switch {
-		case err == nil && !known && b.MayBeForgotten(a.Sent):
-			e.pollThose(func(r *request) bool { return r.c.slot.inbox == b })
+		case err == nil && !known && b.TicketsMayBeGone(a.Sent):
+			e.pollIf(func(r *request) bool { return r.c.slot.inbox == b })
 		case transport.IsReply(err): // peeks may still be allowed; a poll finds out what is wrong
 			e.eachQueued(func(r *request) {
 				if r.c.slot.inbox == b {
@@ -98,7 +98,7 @@ func (e *Engine) onGrant(m *script.Message) {
 		e.warnOfForgery()
 		return
 	}
-	e.inboxes.Heard(m.ID)
+	e.inboxes.Arrived(m.ID)
 	switch v := e.ids.find(n).(type) {
 	case *request:
 		if v.accepts(m) {
@@ -108,7 +108,7 @@ func (e *Engine) onGrant(m *script.Message) {
 		return // known already
 	}
 	// No caller wants the id. It was released or cancelled, but its cancel may have been lost with a connection.
-	if key, ok := e.layout.Key(m.Holder); ok && e.unwanted.allow(clock.Now()) {
+	if key, ok := e.layout.Key(m.Holder); ok && e.unwantedCancels.allow(clock.Now()) {
 		e.cancelID(e.layout.KeySet(key), cancelTarget{key: lockKey{key, m.Permit}, id: m.ID, lease: script.AcceptWindow, mark: true})
 	}
 }
@@ -151,7 +151,7 @@ func (r *request) onPush(p *script.Message) {
 	case p.Number > r.stamp && r.acceptBy.Sub(now) >= script.AcceptWindow/2 && r.isWhole(p.Grant):
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 		if l := r.c.lease; l != nil && l.id == r.id && !r.contended {
-			l.startGrantBatch(p.Run)
+			l.startGrantBatch(p.GrantBatch)
 		}
 	default:
 		r.push = p
@@ -255,15 +255,15 @@ func (r *request) onTakenAway() {
 	}
 }
 
-// An unwanted counts the cancels that messages lead to.
-type unwanted struct {
+// A cancelLimit counts the cancels that messages lead to.
+type cancelLimit struct {
 	mu    sync.Mutex
 	since clock.Instant
 	n     int
 }
 
 // allow reports whether another cancel may be sent.
-func (u *unwanted) allow(now clock.Instant) bool {
+func (u *cancelLimit) allow(now clock.Instant) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if now.Sub(u.since) >= time.Second {

@@ -14,7 +14,7 @@ import (
 func (b *replicatedBubble) doubt(h *hold) {
 	h.lease.c.shard.mu.Lock()
 	h.lease.c.slot.movedAt.Store(int64(clock.Now()))
-	h.lease.doubt(clock.Now())
+	h.lease.endUnlessRenewed(clock.Now())
 	h.lease.c.shard.mu.Unlock()
 }
 

@@ -64,7 +64,7 @@ func TestAMultiAcquireWaitsForAQuarantine(t *testing.T) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		e.probe.Off()
+		e.probe.Disable()
 		b.e = e
 		r := b.rig()
 		short := func(r *core.Request) { r.Lease = lease }

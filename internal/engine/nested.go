@@ -21,7 +21,7 @@ import (
 // A nested wait is a wait whose context has other holds. It may be in a deadlock, so detection runs while it lasts. Other waits
 // cost nothing.
 type nested struct {
-	deadlock.Nested
+	deadlock.NestedWait
 	c     *cohort
 	w     *localq.Waiter
 	timer timers.Timer // the next deadlock check
@@ -37,8 +37,8 @@ func (c *cohort) beginNested(w *localq.Waiter) *nested {
 	}
 	e := c.e
 	n := &nested{c: c, w: w}
-	n.timer.Of(n)
-	n.Nested = deadlock.Nested{
+	n.timer.SetOwner(n)
+	n.NestedWait = deadlock.NestedWait{
 		Waits: e.cfg.Waits, Request: w.Req, Began: w.Began.Time(), Until: w.Until(), Process: e.process, Site: site{e}, Call: n, Wake: n.wake,
 	}
 	if !n.Begin(chain) {
@@ -46,7 +46,7 @@ func (c *cohort) beginNested(w *localq.Waiter) *nested {
 	}
 	first := w.Req.Detect
 	if first == 0 {
-		first = core.StallAfter // from then on, other processes may ask
+		first = core.SelfWaitAfter // from then on, other processes may ask
 	}
 	n.wake(first)
 	return n
@@ -74,7 +74,7 @@ func (n *nested) wake(after time.Duration) {
 // holds. They answer to the inbox in the slot of the wait's own key.
 func (n *nested) Due() {
 	n.c.e.inboxes.Use(n.c.slot.inbox)
-	n.c.e.detector.Prepare()
+	n.c.e.detector.PrefetchSecret()
 	n.EachHold(func(h core.Hold) {
 		if h, ok := h.(*hold); ok {
 			h.lease.c.e.inboxes.Use(h.lease.c.slot.inbox)
@@ -84,7 +84,7 @@ func (n *nested) Due() {
 		n.wake(deadlock.CheckInterval)
 		return
 	}
-	n.c.e.detector.Check(&n.Nested)
+	n.c.e.detector.Check(&n.NestedWait)
 }
 
 // State implements deadlock.Call.
@@ -101,12 +101,12 @@ func (n *nested) State() (ticket string, waits bool) {
 	return ticket, true
 }
 
-// Standing implements core.StandingHold.
-func (h *hold) Standing() core.Standing {
+// State implements core.BlockingHold.
+func (h *hold) State() core.HoldState {
 	c := h.lease.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	s := core.Standing{Lease: h.lease.id.String(), Granted: h.Token(), Since: h.Since.Time(), Over: h.Over || h.Forgotten}
+	s := core.HoldState{Lease: h.lease.id.String(), Granted: h.Token(), Since: h.Since.Time(), Over: h.Over || h.Forgotten}
 	if limit := clock.Instant(h.limit.Load()); limit != 0 {
 		s.Until = limit.Time()
 	}
@@ -168,7 +168,7 @@ func (s site) Lasts(_, ticket string) bool {
 		return false
 	}
 	for w := range r.c.waiters.All() {
-		if w.LastsFor(deadlock.Soon) {
+		if w.LastsFor(deadlock.ShortWait) {
 			return true
 		}
 	}
@@ -205,13 +205,13 @@ func (s site) Send(ctx context.Context, inbox, text string) {
 // engines has a weak pointer to each Engine of this process, by the name that Redis stores with its holds.
 var engines sync.Map
 
-func (e *Engine) beKnown() {
+func (e *Engine) register() {
 	engines.Store(e.process, weak.Make(e))
 	runtime.AddCleanup(e, func(process string) { engines.Delete(process) }, e.process)
 }
 
-// InTheWay implements localq.Line. The hold that the server has named may belong to another Client of this process.
-func (c *cohort) InTheWay(*localq.Waiter) *core.LocalHold {
+// LocalBlocker implements localq.Line. The hold that the server has named may belong to another Client of this process.
+func (c *cohort) LocalBlocker(*localq.Waiter) *core.LocalHold {
 	found := c.e.localHold(c.key)
 	c.shard.mu.Lock()
 	var seen []core.Holder

@@ -53,7 +53,7 @@ func (o *outage) note(now clock.Instant) time.Duration {
 func (r *request) waitOut(err error) bool {
 	c, e := r.c, r.c.e
 	pause := r.outage.note(clock.Now())
-	c.failFast(err, clock.Since(r.outage.since) < quickMove)
+	c.failFast(err, clock.Since(r.outage.since) < slotMoveWait)
 	if c.waiters.Len == 0 || r.leader.HasEnded() {
 		return false
 	}
@@ -62,8 +62,8 @@ func (r *request) waitOut(err error) bool {
 	return true
 }
 
-// quickMove is how long a call that only tries waits for a slot that moves.
-const quickMove = 200 * time.Millisecond
+// slotMoveWait is how long a call that only tries waits for a slot that moves.
+const slotMoveWait = 200 * time.Millisecond
 
 // tryAgain sends a request again under its id, because its outcome is unknown.
 func (r *request) tryAgain() {
@@ -75,14 +75,14 @@ func (r *request) tryAgain() {
 // quickly as an outage, nor an exhausted connection pool before the server was checked.
 func (c *cohort) failFast(err error, quick bool) {
 	moves, exhausted := transport.IsMoving(err), transport.IsPoolTimeout(err)
-	c.failThose(transport.Failure(err), func(w *localq.Waiter) bool {
+	c.failIf(transport.Failure(err), func(w *localq.Waiter) bool {
 		return w.Req.Wait == 0 && !(moves && quick) || w.EndsWithOutage() && !moves && !exhausted
 	})
 }
 
-// failThose ends the chosen waits. It leaves out callers whose context has ended: they get that error, because a connection that
+// failIf ends the chosen waits. It leaves out callers whose context has ended: they get that error, because a connection that
 // obeys the context's deadline fails at the same time.
-func (c *cohort) failThose(err error, chosen func(w *localq.Waiter) bool) {
+func (c *cohort) failIf(err error, chosen func(w *localq.Waiter) bool) {
 	for w := range c.waiters.All() {
 		if !w.HasEnded() && chosen(w) {
 			c.removeWaiter(w)
@@ -94,13 +94,13 @@ func (c *cohort) failThose(err error, chosen func(w *localq.Waiter) bool) {
 // findOutage checks in the background whether the connection pool is exhausted because of an outage. If so, it ends the waits of
 // callers that do not wait for an outage to end.
 func (e *Engine) findOutage(c *cohort, err error) {
-	e.diagnoses.Tell(e.serverOf(c.key), transport.Failure(err), func(explained error) {
+	e.diagnoses.ExplainAsync(e.serverOf(c.key), transport.Failure(err), func(explained error) {
 		if core.FaultOf(explained) != core.Outage {
 			return
 		}
 		c.shard.mu.Lock()
 		defer c.unlock()
-		c.failThose(explained, (*localq.Waiter).EndsWithOutage)
+		c.failIf(explained, (*localq.Waiter).EndsWithOutage)
 		c.dropUnwanted()
 	})
 }
@@ -121,7 +121,7 @@ func (e *Engine) warnOfOutage(key string, since clock.Instant, err error) {
 		return
 	}
 	if missed, ok := e.outages.Allow(loglimit.KindOf(err)); ok {
-		e.diagnoses.Tell(e.serverOf(key), err, func(explained error) {
+		e.diagnoses.ExplainAsync(e.serverOf(key), err, func(explained error) {
 			e.cfg.Logger.Warn("lockmw: calls wait for the lock server", "since", since.Time(), "error", explained, "suppressed", missed)
 		})
 	}
@@ -149,53 +149,53 @@ func (e *Engine) serverOf(key string) any {
 	return e.rdb
 }
 
-// An identity detects that a server has lost its latest writes although no command has failed: it was restarted while this
+// An identityWatcher detects that a server has lost its latest writes although no command has failed: it was restarted while this
 // process had nothing to send, or Sentinels have replaced it on purpose. go-redis replaces broken connections silently, and
 // leaves a subscription at a deposed master. Each start and each promotion changes the replication id, so the process reads the
 // id regularly while it matters (rule 13 of docs/protocol.md). Without the right to run INFO it does not.
-type identity struct {
-	e      *Engine
-	pause  time.Duration // between two reads
-	roams  bool          // another server, at another address, may replace it
-	needed atomic.Int64  // the instant until which reads are needed
-	armed  atomic.Bool   // a read is scheduled or in flight
-	off    atomic.Bool   // the server does not report its id
-	timer  timers.Timer
+type identityWatcher struct {
+	e           *Engine
+	pause       time.Duration // between two reads
+	replaceable bool          // another server, at another address, may replace it
+	needed      atomic.Int64  // the instant until which reads are needed
+	armed       atomic.Bool   // a read is scheduled or in flight
+	off         atomic.Bool   // the server does not report its id
+	timer       timers.Timer
 
 	mu    sync.Mutex
 	known map[*redis.Client]string // replication ids by node; the key is nil without a Cluster
 }
 
 const (
-	// identityPause separates two reads of the id; roamingPause does behind Sentinels, where grants may also be lost.
-	identityPause = time.Second
-	roamingPause  = 250 * time.Millisecond
+	// identityPause separates two reads of the id; replaceablePause does behind Sentinels, where grants may also be lost.
+	identityPause    = time.Second
+	replaceablePause = 250 * time.Millisecond
 	// identityTimeout bounds one read.
 	identityTimeout = time.Second
 )
 
-func (y *identity) init(e *Engine, t transport.Topology) {
+func (y *identityWatcher) init(e *Engine, t transport.Topology) {
 	y.e = e
-	y.timer.Of(y)
+	y.timer.SetOwner(y)
 	y.known = make(map[*redis.Client]string)
-	y.roams = !t.Single && !t.Cluster
-	if y.pause = identityPause; y.roams {
-		y.pause = roamingPause
+	y.replaceable = !t.Single && !t.Cluster
+	if y.pause = identityPause; y.replaceable {
+		y.pause = replaceablePause
 	}
 }
 
 // ended records that an id of this process has ended on a server, which may lose that.
-func (y *identity) ended(now clock.Instant) { y.need(now) }
+func (y *identityWatcher) ended(now clock.Instant) { y.need(now) }
 
 // used records that a server has a grant or a ticket of this process. Behind Sentinels the process must detect that another
 // server has taken its place; elsewhere a broken connection shows it.
-func (y *identity) used(now clock.Instant) {
-	if y.roams {
+func (y *identityWatcher) used(now clock.Instant) {
+	if y.replaceable {
 		y.need(now)
 	}
 }
 
-func (y *identity) need(now clock.Instant) {
+func (y *identityWatcher) need(now clock.Instant) {
 	y.needed.Store(int64(now.Add(releaseLost)))
 	if y.armed.Load() || y.off.Load() || !y.armed.CompareAndSwap(false, true) {
 		return
@@ -209,18 +209,20 @@ func (y *identity) need(now clock.Instant) {
 }
 
 // Due reads the ids in the background.
-func (y *identity) Due() { y.e.schedule.Go(y.look) }
+func (y *identityWatcher) Due() { y.e.schedule.Go(y.look) }
 
 // isIdle reports whether the server's identity does not matter at present.
-func (y *identity) isIdle(now clock.Instant) bool { return now >= clock.Instant(y.needed.Load()) }
+func (y *identityWatcher) isIdle(now clock.Instant) bool {
+	return now >= clock.Instant(y.needed.Load())
+}
 
 // look reads the ids of all servers that matter, and schedules the next read if one is needed.
-func (y *identity) look() {
+func (y *identityWatcher) look() {
 	for _, node := range y.nodes() {
 		y.ask(node)
 	}
 	now := clock.Now()
-	if y.roams && y.e.active.Len() > 0 {
+	if y.replaceable && y.e.active.Len() > 0 {
 		y.needed.Store(int64(now.Add(releaseLost)))
 	}
 	if !y.isIdle(now) && !y.off.Load() {
@@ -231,7 +233,7 @@ func (y *identity) look() {
 }
 
 // nodes returns the nodes of a Cluster at which an id has recently ended, or a single nil without a Cluster.
-func (y *identity) nodes() (all []*redis.Client) {
+func (y *identityWatcher) nodes() (all []*redis.Client) {
 	cluster := y.e.inboxes.Cluster
 	if cluster == nil {
 		return []*redis.Client{nil}
@@ -249,7 +251,7 @@ func (y *identity) nodes() (all []*redis.Client) {
 }
 
 // ask reads the id of one server.
-func (y *identity) ask(node *redis.Client) {
+func (y *identityWatcher) ask(node *redis.Client) {
 	e := y.e
 	client := e.rdb
 	if node != nil {
@@ -280,14 +282,14 @@ func (y *identity) ask(node *redis.Client) {
 }
 
 // changed handles a server that has lost its latest writes.
-func (y *identity) changed() {
+func (y *identityWatcher) changed() {
 	e := y.e
 	e.recovery.plan()
 	switch {
-	case y.roams:
-		e.inboxes.SubscribeAnew(e.inbox)
+	case y.replaceable:
+		e.inboxes.Resubscribe(e.inbox)
 	case e.inboxes.Cluster != nil:
-		e.inboxes.Follow()
+		e.inboxes.FollowSlots()
 	}
 }
 
@@ -327,15 +329,15 @@ func (e *Engine) endRound() {
 	e.polling.Add(append(polls(r.polls), e.peeks(r.confirms, confirmIt)...))
 	e.peeking.Add(e.peeks(r.peeks, peekIt))
 	if len(r.lost) > 0 {
-		e.tellLost(r.lost)
+		e.notifyLostAsync(r.lost)
 	}
 	r.renewals, r.beats, r.polls, r.confirms, r.peeks, r.reports, r.lost = nil, nil, nil, nil, nil, nil, nil
 }
 
 // sendRound runs calls in pipelines, each in its own goroutine, if fewer than most are in flight to the node.
 func (e *Engine) sendRound(calls []*transport.Call, most int) {
-	for node, batch := range e.sender.ByNode(calls) {
-		for _, part := range transport.ByTimeout(batch, maxCalls) {
+	for node, batch := range e.sender.GroupByNode(calls) {
+		for _, part := range transport.GroupByTimeout(batch, maxCalls) {
 			e.sendPipeline(node, part, most)
 		}
 	}

@@ -66,7 +66,7 @@ func refused(t *testing.T, test func(b *bubble, words string, begin, end func())
 func (b *bubble) wantUnavailable(what string, err error, words string) {
 	b.Helper()
 	if !errors.Is(err, core.ErrUnavailable) && !errors.Is(err, core.ErrWrongType) || !strings.Contains(err.Error(), words) ||
-		strings.Contains(err.Error(), core.ErrSilent.Error()) {
+		strings.Contains(err.Error(), core.ErrNoAnswer.Error()) {
 		b.Errorf("%s: %v, want %q", what, err, words)
 	}
 }
@@ -172,7 +172,7 @@ func TestASlotThatMovesIsNoOutage(t *testing.T) {
 		open, try := b.requester(core.Exclusive), b.requester(core.Fair)
 		open.FailOpen, try.Wait = true, 0
 		opens, tries := b.call(b.e, open), b.call(b.e, try)
-		time.Sleep(quickMove / 2)
+		time.Sleep(slotMoveWait / 2)
 		b.wantWaiting("the try", tries)
 		<-tries.done
 		b.wantUnavailable("the try", tries.err, words)

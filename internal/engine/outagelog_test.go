@@ -32,7 +32,7 @@ func inLoggedOutage(t *testing.T, test func(t *testing.T, s *redistest.Server, e
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.probe.Off()
+		e.probe.Disable()
 		s.Mini.SetError("CLUSTERDOWN The cluster is down")
 		test(t, s, e, log)
 		_ = e.Close()
@@ -51,7 +51,7 @@ func TestLocksThatCannotBeReleasedAreLoggedTogether(t *testing.T) {
 		if n, line := len(log), <-log; n != 1 || !strings.Contains(line, "could not release") {
 			t.Errorf("%d lines: %s", n, line)
 		}
-		time.Sleep(loglimit.Every)
+		time.Sleep(loglimit.Interval)
 		e.cancelID(e.layout.KeySet("item:1"), cancelTarget{id: e.newID().String(), lease: time.Second})
 		time.Sleep(script.QueueTTL + script.AcceptWindow + 5*time.Second)
 		if line := <-log; !strings.Contains(line, fmt.Sprintf("suppressed=%d", n-1)) {

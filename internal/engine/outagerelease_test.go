@@ -14,10 +14,10 @@ func TestAReleaseWaitsForTheServer(t *testing.T) {
 		begin()
 		released := make(chan error, 1)
 		go func() {
-			_, err := h.Release(b.e.cfg.Unlock)
+			_, err := h.Release(b.e.cfg.UnlockTimeout)
 			released <- err
 		}()
-		time.Sleep(b.e.cfg.Unlock / 2)
+		time.Sleep(b.e.cfg.UnlockTimeout / 2)
 		synctest.Wait()
 		if len(released) > 0 {
 			b.Fatalf("Release has returned: %v", <-released)
@@ -37,9 +37,9 @@ func TestAReleaseWhoseTimeHasEndedReturnsTheLastReply(t *testing.T) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
 		begin()
 		start := time.Now()
-		_, err := h.Release(b.e.cfg.Unlock)
+		_, err := h.Release(b.e.cfg.UnlockTimeout)
 		b.wantUnavailable("Release", err, words)
-		if took := time.Since(start); took < b.e.cfg.Unlock/2 || took > b.e.cfg.Unlock {
+		if took := time.Since(start); took < b.e.cfg.UnlockTimeout/2 || took > b.e.cfg.UnlockTimeout {
 			b.Errorf("Release took %v", took)
 		}
 		try := b.requester(core.Exclusive)
@@ -61,10 +61,10 @@ func TestATryIsNotHeldUpByAReleaseThatWaitsForTheServer(t *testing.T) {
 		begin()
 		released := make(chan error, 1)
 		go func() {
-			_, err := h.Release(b.e.cfg.Unlock)
+			_, err := h.Release(b.e.cfg.UnlockTimeout)
 			released <- err
 		}()
-		time.Sleep(b.e.cfg.Unlock * 3 / 4) // go-redis has retried
+		time.Sleep(b.e.cfg.UnlockTimeout * 3 / 4) // go-redis has retried
 		try := b.requester(core.Exclusive)
 		try.Wait = 0
 		tries := b.call(b.e, try)
@@ -94,10 +94,10 @@ func TestAReleaseThatWaitedKeepsTheKeyNoLonger(t *testing.T) {
 		begin()
 		released := make(chan error, 1)
 		go func() {
-			_, err := h.Release(b.e.cfg.Unlock)
+			_, err := h.Release(b.e.cfg.UnlockTimeout)
 			released <- err
 		}()
-		time.Sleep(b.e.cfg.Unlock / 2)
+		time.Sleep(b.e.cfg.UnlockTimeout / 2)
 		end()
 		if err := <-released; err != nil {
 			b.Error(err)

@@ -85,7 +85,7 @@ func (l *lease) onChecked(sent clock.Instant, q snapshot) {
 }
 
 // stopSharing admits no more readers to the lease. If the lease was kept for waiting readers and has no hold, the request of
-// those readers ends it. A separate release might be late, and the lock would be busy although no caller holds it.
+// these readers ends it. A separate release might be late, and the lock would be busy although no caller holds it.
 func (l *lease) stopSharing() {
 	c := l.c
 	l.shareUntil = 0
@@ -146,7 +146,7 @@ func (l *lease) startGrantBatch(ids string) {
 		return
 	}
 	n := &grantBatch{lease: l}
-	n.timer.Of(n)
+	n.timer.SetOwner(n)
 	for id := range strings.SplitSeq(ids, ",") {
 		r, ok := c.e.find(id).(*request)
 		if !ok || r.c.entry != c.entry {
@@ -171,7 +171,7 @@ func (l *lease) closeGrantBatch() {
 // passInBatch passes the lease from h to the next member of its batch. It reports whether it did.
 func (l *lease) passInBatch(h *hold, now clock.Instant) bool {
 	n := l.grantBatch
-	if n == nil || n.closed || len(n.next) == 0 || l.tokens.AreUsed() || !l.isFresh(now) || now.Sub(l.grantedAt) > l.duration/3 ||
+	if n == nil || n.closed || len(n.next) == 0 || l.tokens.IsEmpty() || !l.isFresh(now) || now.Sub(l.grantedAt) > l.duration/3 ||
 		l.c.greatest > l.tokens.Last() { // the server has granted the key since
 		return false
 	}
@@ -281,7 +281,7 @@ func (r *request) loseEarlierLease() {
 		return
 	}
 	l := r.grantBatch.lease
-	r.c.e.tellLost(l.lose(errDeleted))
+	r.c.e.notifyLostAsync(l.lose(errDeleted))
 	l.c.removeIfIdle()
 }
 
@@ -322,7 +322,7 @@ func (r *request) noteEnd(left time.Duration) {
 
 // isScout reports whether this request polls on behalf of all permit requests of its key.
 func (r *request) isScout() bool {
-	all := r.c.rest
+	all := r.c.rareState
 	if all.scout == nil {
 		all.scout = r
 	}
@@ -341,11 +341,11 @@ func (r *request) mayBeServed() bool {
 // addQueued adds n, 1 or -1, to the number of queued requests.
 func (r *request) addQueued(n int) {
 	r.c.known += n
-	r.c.e.inboxes.Wait(r.c.slot.inbox, n)
+	r.c.e.inboxes.AddWaits(r.c.slot.inbox, n)
 	if !r.c.isPermit() {
 		return
 	}
-	all := r.c.rest
+	all := r.c.rareState
 	all.queuedPermits += n
 	if n < 0 && all.scout == r {
 		all.scout = nil

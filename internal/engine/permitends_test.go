@@ -72,7 +72,7 @@ func TestAPermitOfTheSameProcessIsNotReported(t *testing.T) {
 			s := &stalls{requester: b.permit(n)}
 			s.Events = s
 			c := b.call(b.e, s.requester)
-			time.Sleep(10 * core.StallAfter)
+			time.Sleep(10 * core.SelfWaitAfter)
 			b.release(holds...)
 			b.release(b.wantGranted("the call", c))
 			if s.n != want {
@@ -87,4 +87,4 @@ type stalls struct {
 	n int
 }
 
-func (s *stalls) Stalled(core.LocalHold) { s.n++ }
+func (s *stalls) SelfWait(core.LocalHold) { s.n++ }

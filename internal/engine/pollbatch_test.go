@@ -18,7 +18,7 @@ func TestPollsOfManyTicketsAreOfABoundedNumber(t *testing.T) {
 	s := redistest.Mini(t)
 	wire := s.NewWire()
 	e := newEngine(t, s.NewClient(t, wire.Use))
-	e.probe.Off()
+	e.probe.Disable()
 	e.sender.RunBatch(t.Context(), prepared([]*request{queuedRequest(e, 0)})) // the server knows the script from here on
 	for _, n := range []int{1, script.MaxPolled, script.MaxPolled + 1, 2 * script.MaxPolled, 3*script.MaxPolled + 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -172,11 +172,11 @@ func (e *Engine) peeks(requests []*request, ask question) (due []transport.Due) 
 func (p peeked) Prepare() *transport.Call {
 	var run script.Peek
 	var group []*request
-	var hears []int64
+	var subscriptions []int64
 	for _, r := range p.requests {
 		r.c.shard.mu.Lock()
 		if r.begin(p.ask) {
-			group, hears = append(group, r), append(hears, r.asked)
+			group, subscriptions = append(group, r), append(subscriptions, r.asked)
 			run.Tickets = append(run.Tickets, script.PeekedTicket{ID: r.id, Keys: &r.c.keys, Mode: r.leader.Req.Mode})
 		}
 		r.c.shard.mu.Unlock()
@@ -191,7 +191,7 @@ func (p peeked) Prepare() *transport.Call {
 			if err != nil {
 				r.onPeekFailed(err)
 			} else {
-				r.onPeeked(reply.Sent, hears[i], a.Stamp, &a.Tickets[i])
+				r.onPeeked(reply.Sent, subscriptions[i], a.Stamp, &a.Tickets[i])
 			}
 		}
 	})
@@ -203,7 +203,7 @@ func (p peeked) Prepare() *transport.Call {
 func (p peeked) Drop() { dropAll(p.requests, p.ask) }
 
 // onPeeked handles the answer to a peek that was sent at that time, with that subscription. Anything new leads to a poll.
-func (r *request) onPeeked(sent clock.Instant, hears, stamp int64, a *script.PeekedState) {
+func (r *request) onPeeked(sent clock.Instant, subscription, stamp int64, a *script.PeekedState) {
 	c := r.c
 	c.shard.mu.Lock()
 	defer c.unlock()
@@ -219,7 +219,7 @@ func (r *request) onPeeked(sent clock.Instant, hears, stamp int64, a *script.Pee
 		return
 	}
 	r.next = peekIt
-	r.rely(sent, stamp, hears)
+	r.expectPush(sent, stamp, subscription)
 	if r.noteEnd(a.TTL); clock.Until(r.ends) < script.PollInterval {
 		r.pollAt(r.ends)
 	}
@@ -313,7 +313,7 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 
 // missesPush reports whether a poll has found a grant whose message must have been sent to the present subscription.
 func (r *request) missesPush() bool {
-	return !r.pushed && r.hears != 0 && r.hears == r.c.slot.inbox.Subscription()
+	return !r.pushed && r.pushSubscription != 0 && r.pushSubscription == r.c.slot.inbox.Subscription()
 }
 
 // onPollFailed handles an error as onFailed does: the wait continues only if waiting may help, so a queued call and a new call of
@@ -332,10 +332,10 @@ func (r *request) onPollFailed(err error) {
 }
 
 // pollAll polls for all queued requests now.
-func (e *Engine) pollAll() { e.pollThose(func(*request) bool { return true }) }
+func (e *Engine) pollAll() { e.pollIf(func(*request) bool { return true }) }
 
-// pollThose polls now for the queued requests that match.
-func (e *Engine) pollThose(chosen func(r *request) bool) {
+// pollIf polls now for the queued requests that match.
+func (e *Engine) pollIf(chosen func(r *request) bool) {
 	e.eachQueued(func(r *request) {
 		if chosen(r) {
 			r.pollNow()

@@ -111,7 +111,7 @@ func (h *hold) endAlone(patience time.Duration) {
 func (e *Engine) EndRecord(ctx context.Context, key string, end *core.RecordEnd) (ok bool, err error) {
 	keys := e.layout.KeySet(key)
 	run := script.RecordEnd{Keys: &keys, End: end}
-	err = e.retryUntil(ctx, unended, run.Call, func(r *transport.Reply) (again bool, err error) {
+	err = e.retryUntil(ctx, neverEnds, run.Call, func(r *transport.Reply) (again bool, err error) {
 		ok, err = script.RecordEndAnswer(r)
 		err = cmp.Or(err, r.ReplicaErr)
 		return !transport.IsFinal(err), transport.Failure(err)

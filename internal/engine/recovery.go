@@ -21,8 +21,8 @@ import (
 // Recent ends are repeated, so that an ended hold does not keep a lock taken until its lease expires (rule 13 of
 // docs/protocol.md).
 type recovery struct {
-	e    *Engine
-	away atomic.Bool // an answer was missing, and none has arrived since
+	e           *Engine
+	unreachable atomic.Bool // an answer was missing, and none has arrived since
 
 	begun atomic.Int64 // the instant when the last recovery began; 0: never
 
@@ -39,16 +39,16 @@ const recoveryPause = time.Second
 
 func (y *recovery) init(e *Engine) {
 	y.e = e
-	y.timer.Of(y)
+	y.timer.SetOwner(y)
 	e.sender.Observe(y.note, y.deposed)
 }
 
 // note handles the outcome of a command.
 func (y *recovery) note(err error) {
 	switch {
-	case isAway(err):
-		y.away.Store(true)
-	case y.away.Load() && (err == nil || transport.IsReply(err) && !transport.IsFinal(err)) && y.away.CompareAndSwap(true, false):
+	case isUnreachable(err):
+		y.unreachable.Store(true)
+	case y.unreachable.Load() && (err == nil || transport.IsReply(err) && !transport.IsFinal(err)) && y.unreachable.CompareAndSwap(true, false):
 		y.plan()
 	}
 }
@@ -69,12 +69,12 @@ func (y *recovery) deposed() {
 	}
 	y.planAt(y.replaced)
 	y.mu.Unlock()
-	y.e.inboxes.Follow()
+	y.e.inboxes.FollowSlots()
 }
 
-// isAway reports whether an error shows that the server is unreachable or was replaced. An answer that took longer than the
-// caller had time shows nothing.
-func isAway(err error) bool {
+// isUnreachable reports whether an error shows that the server is unreachable or was replaced. An answer that took longer than
+// the caller had time shows nothing.
+func isUnreachable(err error) bool {
 	return transport.IsTemporary(err) && !transport.IsMoving(err) && !errors.Is(err, context.DeadlineExceeded) && !transport.IsPoolTimeout(err)
 }
 
@@ -173,7 +173,7 @@ func (r *released) add(k lockKey, now clock.Instant) *releasedKey {
 	if len(r.keys) == maxReleased || r.hasOld(now) {
 		one = r.order.First() // reuses its memory
 		r.remove(one)
-		r.forgetOld(now)
+		r.dropOld(now)
 	}
 	if r.keys == nil {
 		r.keys = make(map[lockKey]*releasedKey)
@@ -193,8 +193,8 @@ func (r *released) remove(one *releasedKey) {
 	delete(r.keys, one.lockKey)
 }
 
-// forgetOld removes the entries that are too old to matter.
-func (r *released) forgetOld(now clock.Instant) {
+// dropOld removes the entries that are too old to matter.
+func (r *released) dropOld(now clock.Instant) {
 	for r.hasOld(now) {
 		r.remove(r.order.First())
 	}
@@ -227,7 +227,7 @@ func (e *Engine) endedLately() (all []releasedKey) {
 	for i := range e.shards {
 		sh := &e.shards[i]
 		sh.mu.Lock()
-		sh.released.forgetOld(now)
+		sh.released.dropOld(now)
 		for one := range sh.released.order.All() {
 			all = append(all, releasedKey{lockKey: one.lockKey, upTo: one.upTo})
 		}
@@ -250,7 +250,7 @@ func (e *Engine) repeatReleases() {
 	}
 }
 
-// disown ends all ids that the server has of this process at a key, up to a number, except those in use. It then calls then.
+// disown ends the ids of this process at a key on the server, up to a number, except the ids in use. It then calls then.
 func (e *Engine) disown(k lockKey, upTo uint64, inUse []uint64, then func()) {
 	keys := e.layout.KeySet(k.key)
 	run := &script.Disown{Keys: &keys, Stem: e.idStem, UpTo: upTo, Permit: k.permit}
@@ -315,11 +315,11 @@ func (n *entry) hasLatest(token int64) bool { return n.latest != nil && n.latest
 // doubts records that an answer names a holder of this process. It reports whether an earlier answer did so, long enough ago for
 // a grant to have arrived.
 func (n *entry) doubts(token int64, sent clock.Instant) bool {
-	more := n.more()
-	if more.doubt.token == token {
-		return sent.Sub(more.doubt.at) >= inbox.LateMessage
+	state := n.ensureRareState()
+	if state.doubt.token == token {
+		return sent.Sub(state.doubt.at) >= inbox.LateMessage
 	}
-	more.doubt = doubt{token, clock.Now()}
+	state.doubt = doubt{token, clock.Now()}
 	return false
 }
 

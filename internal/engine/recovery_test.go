@@ -100,7 +100,7 @@ func TestRecoveriesAreAtLeastASecondApart(t *testing.T) {
 		b.sent()
 		start := time.Now()
 		for range 20 {
-			b.e.recovery.note(core.ErrSilent)
+			b.e.recovery.note(core.ErrNoAnswer)
 			b.e.recovery.note(nil)
 			time.Sleep(recoveryPause / 10)
 		}
@@ -161,8 +161,8 @@ func TestANewSubscriptionIsARecovery(t *testing.T) {
 		a := b.requester(core.Write)
 		h := a.acquire(b.T, b.e)
 		forget()
-		b.e.inboxes.SubscribeAnew(b.inbox())
-		time.Sleep(2 * inbox.Retry)
+		b.e.inboxes.Resubscribe(b.inbox())
+		time.Sleep(2 * inbox.MinRetryPause)
 		synctest.Wait()
 		select {
 		case err := <-a.lost:

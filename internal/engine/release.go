@@ -35,7 +35,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	waiters = c.waiting()
 	err = h.Ended()
 	if err == nil && now >= h.deadline() {
-		err = h.outOfTime(now)
+		err = h.expiryLoss(now)
 		l.endHold(h, err)
 		if l.isUnused() {
 			l.lose(err)
@@ -47,7 +47,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	if c.isShared() {
 		return waiters, h.beginReleaseOfShare(now, patience), nil
 	}
-	linger := h.Rest()
+	linger := h.Linger()
 	if linger <= 0 && (c.passOn(l, now) || l.passInBatch(h, now)) {
 		h.Over = true
 		c.e.active.End()
@@ -106,7 +106,7 @@ type release struct {
 // newRelease prepares a release of the lease, after detachKeepingID.
 func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, deadline clock.Instant) *release {
 	r := &release{l: l, begun: now, until: now.Add(patience), deadline: deadline, over: make(chan struct{})}
-	r.timer.Of(r)
+	r.timer.SetOwner(r)
 	l.c.e.endings.begin(true)
 	if h.keepsPlace() {
 		r.place = h.Req.Place
@@ -120,7 +120,7 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, d
 	if l.grantBatch != nil {
 		r.served = l.grantBatch.servedIDs(l.grantBatch.removed)
 	}
-	if h.Rest() > 0 && !l.c.isShared() {
+	if h.Linger() > 0 && !l.c.isShared() {
 		r.lingers = h.KeptUntil()
 	}
 	return r
@@ -154,7 +154,7 @@ func (r *release) run(patience time.Duration) error {
 
 // sendRelease sends a call that ends holds.
 func (e *Engine) sendRelease(k *transport.Call, patience time.Duration) {
-	if patience < e.cfg.Unlock {
+	if patience < e.cfg.UnlockTimeout {
 		e.sender.Start(k) // the caller does not wait that long
 	} else {
 		e.sender.Inline(k, true)
@@ -171,7 +171,7 @@ func (r *release) await(patience time.Duration) error {
 	}
 	now := clock.Now()
 	ctx := e.releaseTimeouts.Next(now)
-	if left := patience - now.Sub(r.begun); left < e.cfg.Unlock-time.Millisecond {
+	if left := patience - now.Sub(r.begun); left < e.cfg.UnlockTimeout-time.Millisecond {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, left)
 		defer cancel()
@@ -314,7 +314,7 @@ func (e *Engine) cancel(c *cancellation, lease time.Duration) {
 		lease = max(lease, script.QueueTTL)
 	}
 	c.e, c.until, c.delay = e, clock.Now().Add(lease+script.AcceptWindow), minCancelDelay
-	c.timer.Of(c)
+	c.timer.SetOwner(c)
 	e.endings.begin(c.isHold)
 	c.send()
 }

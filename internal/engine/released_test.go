@@ -36,15 +36,15 @@ func TestKeysAreDroppedWhenTheirReleasesCanNoLongerBeLost(t *testing.T) {
 	r.note(k(1), 3, now.Add(2-releaseLost))
 	r.note(k(3), 4, now.Add(-releaseLost))
 	r.note(k(3), 2, now.Add(3-releaseLost))
-	r.forgetOld(now)
+	r.dropOld(now)
 	if len(r.keys) != 3 || r.keys[k(1)].upTo != 3 || r.keys[k(3)].upTo != 4 {
 		t.Errorf("%v", r.keys)
 	}
-	r.forgetOld(now + 2)
+	r.dropOld(now + 2)
 	if len(r.keys) != 1 || r.keys[k(3)] == nil {
 		t.Errorf("%v", r.keys)
 	}
-	r.forgetOld(now + 3)
+	r.dropOld(now + 3)
 	if r.keys != nil || !r.order.IsEmpty() {
 		t.Errorf("%v", r.keys)
 	}

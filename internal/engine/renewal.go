@@ -141,7 +141,7 @@ func (l *lease) noteRenewal(reply *transport.Reply, duration time.Duration) erro
 		return errNotHeldByID
 	case reply.ReplicaErr != nil:
 		if reply.Moved {
-			l.doubt(clock.Now())
+			l.endUnlessRenewed(clock.Now())
 		}
 		return reply.ReplicaErr
 	}
@@ -168,8 +168,8 @@ var errNotHeldByID = fmt.Errorf("%w by this id", core.ErrNotHeld)
 
 // Callers of the plain lock that wait for a holder of their own process have no ticket. For people and tools that inspect the
 // lock, the process reports their number, and since when the first of them has waited if that is long. It reports with the
-// acquire of the first caller, and by tell.lua after a change. A ticket that several callers share reports their number with its
-// acquire and its polls (rule 10 of docs/protocol.md).
+// acquire of the first caller, and by report_waiters.lua after a change. A ticket that several callers share reports their number
+// with its acquire and its polls (rule 10 of docs/protocol.md).
 
 // reportAfter is the longest delay between a change and its report, and reportSlack is how much earlier the report may be.
 // Changes in between cost nothing.
@@ -182,7 +182,7 @@ const (
 type waiterReporter struct {
 	lease    *lease
 	reported waiterCount  // the last report that the server has confirmed
-	runs     int          // executions of tell.lua so far
+	runs     int          // executions of report_waiters.lua so far
 	timer    timers.Timer // for the next comparison with the last report
 	isSet    bool         // the timer is set
 }
@@ -196,7 +196,7 @@ type waiterCount struct {
 
 const (
 	unknown  = -1
-	longWait = core.StallAfter
+	longWait = core.SelfWaitAfter
 )
 
 // countWaiters describes the callers that wait behind the lease now.
@@ -220,7 +220,7 @@ func (c *cohort) startReporter(l *lease, reported int) {
 		return // other callers have tickets
 	}
 	c.reporter = &waiterReporter{lease: l, reported: waiterCount{calls: reported}}
-	c.reporter.timer.Of(c.reporter)
+	c.reporter.timer.SetOwner(c.reporter)
 }
 
 // planReport makes sure that the server receives the number of callers behind the lease.
@@ -249,7 +249,8 @@ func (t *waiterReporter) Due() {
 	}
 }
 
-// due is Due with the shard locked. It prepares an execution of tell.lua, or returns nil if the server has the number already.
+// due is Due with the shard locked. It prepares an execution of report_waiters.lua, or returns nil if the server has the number
+// already.
 func (t *waiterReporter) due() *transport.Call {
 	l, c := t.lease, t.lease.c
 	c.shard.mu.Lock()
@@ -266,7 +267,7 @@ func (t *waiterReporter) due() *transport.Call {
 	}
 	t.reported.calls = unknown
 	t.runs++
-	n := script.Tell{Keys: &c.keys, ID: l.id, Calls: waiting.calls, Number: t.runs}
+	n := script.ReportWaiters{Keys: &c.keys, ID: l.id, Calls: waiting.calls, Number: t.runs}
 	if waiting.long {
 		n.Waited = now.Sub(waiting.since)
 	}
@@ -275,12 +276,12 @@ func (t *waiterReporter) due() *transport.Call {
 	return k
 }
 
-// onReported handles the answer to an execution of tell.lua. If the lease is gone from the server, its renewal will find that
-// out.
+// onReported handles the answer to an execution of report_waiters.lua. If the lease is gone from the server, its renewal will
+// find that out.
 func (t *waiterReporter) onReported(a *transport.Reply, waiting waiterCount, run int) {
 	t.lease.c.shard.mu.Lock()
 	defer t.lease.c.shard.mu.Unlock()
-	if _, err := script.TellAnswer(a); err == nil && run == t.runs {
+	if _, err := script.ReportWaitersAnswer(a); err == nil && run == t.runs {
 		t.reported = waiting
 	}
 }
@@ -317,7 +318,7 @@ func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox.Inbox) {
 		l.c.shard.mu.Lock()
 		if elsewhere {
 			l.c.slot.movedAt.Store(int64(now))
-			l.doubt(now)
+			l.endUnlessRenewed(now)
 		} else if !l.over {
 			l.planRenewal(now)
 		}
@@ -325,8 +326,8 @@ func (e *Engine) onSlotsMoved(from *redis.Client, inboxes []*inbox.Inbox) {
 	}
 }
 
-// doubt makes the lease end soon unless it is renewed. Its slot has moved, and the replicas there may not have it.
-func (l *lease) doubt(now clock.Instant) {
+// endUnlessRenewed makes the lease end soon unless it is renewed. Its slot has moved, and the replicas there may not have it.
+func (l *lease) endUnlessRenewed(now clock.Instant) {
 	if l.over || l.moved {
 		return
 	}
@@ -345,6 +346,6 @@ func (l *lease) listen(sent clock.Instant) {
 	s.inbox.Listeners.Add(1)
 	e.inboxes.Use(s.inbox)
 	if sent < clock.Instant(s.movedAt.Load()) {
-		l.doubt(clock.Now())
+		l.endUnlessRenewed(clock.Now())
 	}
 }

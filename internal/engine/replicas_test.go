@@ -83,7 +83,7 @@ func (b *replicatedBubble) replicated(f *fakeReplicas) *Engine {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.probe.Off()
+	e.probe.Disable()
 	b.Cleanup(func() { _ = e.Close() })
 	return e
 }

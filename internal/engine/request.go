@@ -22,28 +22,28 @@ type request struct {
 	snapshot    snapshot
 	seen        int64 // the greatest token of the counter before it was sent, or of the key since
 
-	over          bool            // granted, failed or cancelled
-	queued        bool            // the server has a ticket for it
-	several       bool            // the server was told that it stands for several callers
-	calls         int             // how many callers it stands for, as reported by the last call or to be reported by the next
-	stamp         int64           // the fencing counter in the last answer that said "queued"
-	acceptBy      clock.Instant   // until when a push with a number above the stamp is reliable
-	place         int64           // in the queue
-	granted       bool            // a push or a poll has found the grant, and an acquire that confirms it is in flight: see confirm
-	became        *lease          // the lease that it was granted; nil: none so far
-	holders       []core.Holder   // in the last answer
-	position      int             // in the queue, in the last answer; 0: unknown
-	ends          clock.Instant   // when the first hold in the way may end, by the last answer
-	answered      clock.Instant   // when the call was sent whose answer came last, apart from peeks
-	next          question        // the next question, as far as known
-	asking        question        // a poll or a peek that waits for its turn
-	behindReaders bool            // a peek has found that readers hold the lock
-	distrust      clock.Instant   // answers to calls sent before then make no push reliable; 0: all do
-	asked         int64           // the subscription when the last call was sent; 0: none
-	hears         int64           // the subscription from before the last answer that said "queued"; 0: none
-	pushed        bool            // a message of a grant has arrived
-	cleared       bool            // it was sent again after an ended hold of this process was cleared out of its way
-	push          *script.Message // a message that arrived before the answer to acquire.lua, or needs confirmation
+	over             bool            // granted, failed or cancelled
+	queued           bool            // the server has a ticket for it
+	several          bool            // the server was told that it stands for several callers
+	calls            int             // how many callers it stands for, as reported by the last call or to be reported by the next
+	stamp            int64           // the fencing counter in the last answer that said "queued"
+	acceptBy         clock.Instant   // until when a push with a number above the stamp is reliable
+	place            int64           // in the queue
+	granted          bool            // a push or a poll has found the grant, and an acquire that confirms it is in flight: see confirm
+	became           *lease          // the lease that it was granted; nil: none so far
+	holders          []core.Holder   // in the last answer
+	position         int             // in the queue, in the last answer; 0: unknown
+	ends             clock.Instant   // when the first hold in the way may end, by the last answer
+	answered         clock.Instant   // when the call was sent whose answer came last, apart from peeks
+	next             question        // the next question, as far as known
+	asking           question        // a poll or a peek that waits for its turn
+	behindReaders    bool            // a peek has found that readers hold the lock
+	distrust         clock.Instant   // answers to calls sent before then make no push reliable; 0: all do
+	asked            int64           // the subscription when the last call was sent; 0: none
+	pushSubscription int64           // the subscription from before the last answer that said "queued"; 0: none
+	pushed           bool            // a message of a grant has arrived
+	cleared          bool            // it was sent again after an ended hold of this process was cleared out of its way
+	push             *script.Message // a message that arrived before the answer to acquire.lua, or needs confirmation
 
 	grantBatch *grantBatch   // the batch that it is a member of; nil: none so far
 	hintAt     clock.Instant // when the last poll that a message caused was or will be sent; 0: never
@@ -73,8 +73,8 @@ func (r *request) call() *transport.Call {
 	r.count(c.waiters.Len - c.waiters.Tries)
 	a := script.Acquire{
 		Keys: &c.keys, ID: r.id, Lease: r.lease(), Mode: want.Mode, Trace: want.Trace,
-		About: aboutOf(want),
-		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, Runs: queued > 0 && e.mayBatch(want), Calls: r.calls,
+		Info:  holderInfoOf(want),
+		Inbox: c.slot.inbox.Address, Tokens: free, QueueTokens: queued, MayBatch: queued > 0 && e.mayBatch(want), Calls: r.calls,
 		Predecessor: r.predecessor, Place: want.Place, KeepPlace: keep, Vote: want.Vote, Permits: want.Permits, Weight: want.Weight,
 		Record: want.Record,
 	}
@@ -86,7 +86,7 @@ func (r *request) call() *transport.Call {
 		a.SecretOf = e.secretOf
 	}
 	k := a.Call(ctx, e.scripts, r.onAcquired)
-	if e.sender.SendsAgain() {
+	if e.sender.MayResend() {
 		k.Late = r.onLateAnswer
 	}
 	return k
@@ -102,9 +102,9 @@ func (r *request) sendCleared() {
 	}
 }
 
-// aboutOf returns the facts about a caller that the server stores.
-func aboutOf(r *core.Request) script.About {
-	a := script.About{Owner: r.Owner, Fixed: r.Fixed, MinHold: r.MinHold, Place: r.Place, Label: r.Label}
+// holderInfoOf returns the facts about a caller that the server stores.
+func holderInfoOf(r *core.Request) script.HolderInfo {
+	a := script.HolderInfo{Owner: r.Owner, Fixed: r.Fixed, MinHold: r.MinHold, Place: r.Place, Label: r.Label}
 	if r.Vote != nil {
 		a.Process = r.Vote.Process
 	}
@@ -179,7 +179,7 @@ func (r *request) onAnswer(reply *transport.Reply) {
 // noteClock passes on the server's clock, which the answer that grants a vote contains.
 func (r *request) noteClock(sent clock.Instant, server int64) {
 	if v := r.leader.Req.Vote; v != nil && server != 0 {
-		v.Clocked(sent.Time(), server)
+		v.OnClock(sent.Time(), server)
 	}
 }
 
@@ -307,7 +307,7 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 	r.behindReaders = r.behindReaders && tokenOf(r.holders) == tokenOf(wait.Holders)
 	r.next = peekIt
 	r.queued, r.holders, r.position, r.answered = true, wait.Holders, wait.Position, sent
-	r.rely(sent, stamp, r.asked)
+	r.expectPush(sent, stamp, r.asked)
 	if news && (c.isShared() || c.isPermit()) {
 		c.refuseExcess(wait.Holders)
 	}
@@ -317,7 +317,7 @@ func (r *request) onQueued(sent clock.Instant, stamp int64, wait core.Wait, perm
 		return
 	}
 	if news {
-		e.inboxes.HurryUp(c.slot.inbox)
+		e.inboxes.ReconnectNow(c.slot.inbox)
 	}
 	c.waiters.Notify(wait)
 	left := permits
@@ -353,13 +353,13 @@ func tokenOf(holders []core.Holder) int64 {
 	return holders[0].Token
 }
 
-// rely records that the server has answered "queued" to a call that was sent at that time, with that subscription. Within the
-// accept window, a push is reliable if its number is above the stamp.
-func (r *request) rely(sent clock.Instant, stamp, hears int64) {
+// expectPush records that the server has answered "queued" to a call that was sent at that time, with that subscription. Within
+// the accept window, a push is reliable if its number is above the stamp.
+func (r *request) expectPush(sent clock.Instant, stamp, subscription int64) {
 	e := r.c.e
 	r.lastErr = nil
 	if sent >= r.distrust {
-		r.stamp, r.hears = stamp, hears
+		r.stamp, r.pushSubscription = stamp, subscription
 		r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow))
 	}
 	e.inboxes.Use(r.c.slot.inbox)

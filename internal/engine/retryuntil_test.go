@@ -38,7 +38,7 @@ func inPassingOutages(t *testing.T, test func(b *bubble, words string, begin, en
 	t.Run("no answer", func(t *testing.T) {
 		inBubble(t, func(b *bubble) {
 			b.warm()
-			test(b, core.ErrSilent.Error(), b.wire.Silence, b.wire.Restore)
+			test(b, core.ErrNoAnswer.Error(), b.wire.Silence, b.wire.Restore)
 		})
 	})
 }
@@ -102,7 +102,7 @@ func TestAHolderWaitsForTheServerNoLongerThanItHolds(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- change(b.Context()) }()
 			time.Sleep(3 * time.Second)
-			_, _ = h.Release(b.e.cfg.Unlock)
+			_, _ = h.Release(b.e.cfg.UnlockTimeout)
 			if err := <-done; !errors.Is(err, core.ErrNotHeld) {
 				b.Errorf("%v, want ErrNotHeld", err)
 			}

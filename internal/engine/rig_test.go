@@ -45,7 +45,7 @@ func inRigBubble(t *testing.T, test func(r *rig)) {
 func newRig(t *testing.T, s *redistest.Server, edit ...func(*redis.Options)) *rig {
 	r := &rig{T: t, s: s, wire: s.NewWire(), rdb: s.NewClient(t)}
 	r.e = newEngine(t, s.NewClient(t, append(edit, r.wire.Use)...))
-	r.e.probe.Off()
+	r.e.probe.Disable()
 	r.e.sender.SetBatching(true)
 	return r
 }

@@ -169,7 +169,7 @@ func TestWithoutASubscriptionEachJoinRenews(t *testing.T) {
 		b.release(b.read())
 		b.sent()
 		b.wire.Withhold("subscribe", b.inbox().Name) // a new one does not come about
-		b.e.inboxes.SubscribeAnew(b.inbox())
+		b.e.inboxes.Resubscribe(b.inbox())
 		synctest.Wait()
 		if b.inbox().IsLive() {
 			b.Fatal("still subscribed")
@@ -191,8 +191,8 @@ func TestANewSubscriptionMakesTheNextJoinRenew(t *testing.T) {
 		first := b.read()
 		b.release(b.read())
 		b.sent()
-		b.e.inboxes.SubscribeAnew(b.inbox())
-		time.Sleep(inbox.Retry + time.Millisecond) // less than the time for sharing
+		b.e.inboxes.Resubscribe(b.inbox())
+		time.Sleep(inbox.MinRetryPause + time.Millisecond) // less than the time for sharing
 		synctest.Wait()
 		if !b.inbox().IsLive() {
 			b.Fatal("not subscribed again")

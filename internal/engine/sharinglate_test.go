@@ -154,12 +154,12 @@ func TestALeaseThatIsAboutToEndIsNotJoinedWithoutARenewal(t *testing.T) {
 func TestASubscriptionIsWorthNothingToAnEarlierQuestion(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.warm()
-		b.e.inboxes.SubscribeAnew(b.inbox())
+		b.e.inboxes.Resubscribe(b.inbox())
 		synctest.Wait()
 		held := b.wire.HoldReply(b.e.scripts.All()["acquire"].SHA)
 		first := b.call(b.e, b.requester(core.Read))
 		<-held.Caught()
-		time.Sleep(inbox.Retry + time.Millisecond)
+		time.Sleep(inbox.MinRetryPause + time.Millisecond)
 		if synctest.Wait(); !b.inbox().IsLive() {
 			b.Fatal("not subscribed again")
 		}
@@ -206,7 +206,7 @@ func TestADowngradedBlockOfTokensIsNotPassedOn(t *testing.T) {
 		time.Sleep(time.Second) // tokens are taken of the time that has passed
 		b.release(before)
 		h := b.wantGranted("the first", first)
-		if h.lease.tokens.AreUsed() {
+		if h.lease.tokens.IsEmpty() {
 			b.Fatal("it has no token for the next one")
 		}
 		if err := h.Downgrade(b.Context()); err != nil {

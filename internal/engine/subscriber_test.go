@@ -52,7 +52,7 @@ func inShardedBubble(t *testing.T, test func(b *shardedBubble)) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		e.probe.Off()
+		e.probe.Disable()
 		b.Cleanup(func() { _ = e.Close() })
 		_ = b.e.Close()
 		b.e = e
@@ -69,7 +69,7 @@ func (b *shardedBubble) handOver(key string) time.Duration {
 	a := b.requester(core.Fair)
 	a.Key = key
 	c := b.call(b.e, a)
-	time.Sleep(2 * inbox.Retry)
+	time.Sleep(2 * inbox.MinRetryPause)
 	b.wantWaiting("the call", c)
 	driver.Release("held")
 	start := time.Now()
@@ -93,7 +93,7 @@ func (b *shardedBubble) wantConnections(what string, n, served int) {
 
 func (b *shardedBubble) wantByMessage(what, key string) {
 	b.Helper()
-	if took := b.handOver(key); took >= inbox.Retry {
+	if took := b.handOver(key); took >= inbox.MinRetryPause {
 		b.Errorf("%s: the hand-over took %v", what, took)
 	}
 }
@@ -122,8 +122,8 @@ func TestAllInboxesOfAConnectionThatFailsAreSubscribedToAnew(t *testing.T) {
 		b.handOver("item:1")
 		b.handOver("item:2")
 		before := b.e.inboxes.Count()
-		b.e.inboxes.SubscribeAnew(b.inboxOf("item:1"))
-		time.Sleep(2 * inbox.Retry)
+		b.e.inboxes.Resubscribe(b.inboxOf("item:1"))
+		time.Sleep(2 * inbox.MinRetryPause)
 		b.wantConnections("after a failure", 1, 2)
 		if n := b.e.inboxes.Count(); n != before+2 {
 			b.Errorf("%d subscriptions, before %d", n, before)
@@ -140,7 +140,7 @@ func TestAGrantFromBeforeASubscriptionIsFoundImmediately(t *testing.T) {
 		c := b.call(b.e, b.requester(core.Fair))
 		b.driver.Release("held")
 		b.wantWaiting("a call whose message is not received", c)
-		time.Sleep(3 * inbox.Retry)
+		time.Sleep(3 * inbox.MinRetryPause)
 		b.release(b.wantGranted("the call, with the subscription", c))
 	})
 }
@@ -156,7 +156,7 @@ func TestASubscriptionThatTheNodeEndsIsMadeAnew(t *testing.T) {
 		if first.IsLive() {
 			b.Error("it is taken for subscribed")
 		}
-		time.Sleep(2 * inbox.Retry)
+		time.Sleep(2 * inbox.MinRetryPause)
 		b.wantByMessage("after the end", "item:1")
 		if second.Subscription() != stays {
 			b.Error("another inbox also subscribed anew")
@@ -175,7 +175,7 @@ func TestASubscriptionThatIsRefusedByTheWrongNodeIsMadeAnew(t *testing.T) {
 		if !b.e.inboxes.Receive(first, replyError("MOVED 1 127.0.0.1:1")) {
 			b.Error("the connection is taken for useless")
 		}
-		time.Sleep(2 * inbox.Retry)
+		time.Sleep(2 * inbox.MinRetryPause)
 		b.wantConnections("after the answer", 1, 1)
 		b.wantByMessage("after the answer", "item:1")
 		if b.e.inboxes.Receive(first, replyError("NOPERM no")) {
@@ -189,13 +189,13 @@ func TestAnUnusedInboxIsGivenUp(t *testing.T) {
 		b.handOver("item:1")
 		b.handOver("item:2")
 		for range 4 {
-			time.Sleep(inbox.Idle / 2)
+			time.Sleep(inbox.IdleTimeout / 2)
 			b.wantByMessage("one that is used", "item:1")
 		}
 		b.wantConnections("while one is used", 1, 1)
 		b.wantByMessage("one that is used again", "item:2")
 		b.wantConnections("when both are used", 1, 2)
-		time.Sleep(2 * inbox.Idle)
+		time.Sleep(2 * inbox.IdleTimeout)
 		b.wantConnections("when none is used", 0, 0)
 		b.wantByMessage("one that is used again", "item:1")
 	})
@@ -204,10 +204,10 @@ func TestAnUnusedInboxIsGivenUp(t *testing.T) {
 // A long wait uses it.
 func TestAnInboxOfALongWaitIsKept(t *testing.T) {
 	inShardedBubble(t, func(b *shardedBubble) {
-		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Fair, Lease: 3 * inbox.Idle})
+		b.driver.Acquire(scripttest.Acquire{ID: "held", Mode: core.Fair, Lease: 3 * inbox.IdleTimeout})
 		c := b.call(b.e, b.requester(core.Fair))
 		first := b.inboxOf(bubbleKey).Subscription()
-		time.Sleep(2 * inbox.Idle)
+		time.Sleep(2 * inbox.IdleTimeout)
 		if n := b.inboxOf(bubbleKey).Subscription(); n != first {
 			b.Errorf("subscription %d has become %d", first, n)
 		}
@@ -227,7 +227,7 @@ func TestInboxesFollowImmediatelyWhenANodeIsDeposed(t *testing.T) {
 		b.handOver("item:1")
 		b.c.promoted.Store(b.s.NewClient(b.T, b.wire.Use))
 		b.e.recovery.deposed()
-		time.Sleep(2 * inbox.Retry)
+		time.Sleep(2 * inbox.MinRetryPause)
 		if b.e.inboxes.Node(b.inboxOf("item:1")) != b.c.promoted.Load() {
 			b.Error("the inbox is where it was")
 		}
@@ -241,7 +241,7 @@ func TestAFailedInboxConnectionMakesTheClusterBeAskedForMasters(t *testing.T) {
 		b.handOver("item:1")
 		before := b.c.reloads.Load()
 		b.wire.Cut()
-		time.Sleep(inbox.Retry / 2)
+		time.Sleep(inbox.MinRetryPause / 2)
 		if b.c.reloads.Load() == before {
 			b.Error("no question for the masters was sent")
 		}

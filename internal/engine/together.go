@@ -96,11 +96,11 @@ func (m *multiAcquire) call() *transport.Call {
 	first := m.parts[0]
 	want := first.w.Req
 	a := script.AcquireAll{
-		Locks: make([]script.IDOf, len(m.parts)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
-		About: aboutOf(want), Inbox: first.r.c.slot.inbox.Address,
+		Locks: make([]script.LockID, len(m.parts)), Lease: want.Lease, Mode: want.Mode, Trace: want.Trace,
+		Info: holderInfoOf(want), Inbox: first.r.c.slot.inbox.Address,
 	}
 	for i, p := range m.parts {
-		a.Locks[i] = script.IDOf{Keys: &p.r.c.keys, ID: p.r.id}
+		a.Locks[i] = script.LockID{Keys: &p.r.c.keys, ID: p.r.id}
 	}
 	k := a.Call(first.w.Ctx, m.e.scripts, m.onAnswer)
 	k.Late = m.onLateAnswer
@@ -204,7 +204,7 @@ func (m *multiAcquire) waitError(ended error) error {
 	c := m.parts[0].r.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	return localq.WithEnd(c.InVain(), ended)
+	return localq.WithContextErr(c.WaitFailed(), ended)
 }
 
 // failure returns an error if the context has ended, or if the call fails fast and the server answers with err.
@@ -318,9 +318,9 @@ func (e *Engine) callForAll(rs []*release) *transport.Call {
 	if len(rs) == 1 {
 		return rs[0].call(rs[0].begun)
 	}
-	all := script.ReleaseAll{Locks: make([]script.IDOf, len(rs))}
+	all := script.ReleaseAll{Locks: make([]script.LockID, len(rs))}
 	for i, r := range rs {
-		all.Locks[i] = script.IDOf{Keys: &r.l.c.keys, ID: r.l.id}
+		all.Locks[i] = script.LockID{Keys: &r.l.c.keys, ID: r.l.id}
 	}
 	k := all.Call(e.sender.Context(), e.scripts, func(reply *transport.Reply) {
 		for i, answer := range all.Answers(reply) {

@@ -229,23 +229,23 @@ func TestOnlyChangesAreReported(t *testing.T) {
 		waiters := b.waitersOf(b.e, 10)
 		b.stop(waiters[8:])
 		time.Sleep(10 * time.Minute)
-		b.wantSent("calls that wait", "tell", "tell") // how many they are, and since when
+		b.wantSent("calls that wait", "report_waiters", "report_waiters") // how many they are, and since when
 		for range 100 {
 			b.stop(b.waitersOf(b.e, 2))
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n := b.sent()["tell"]; n > 0 {
+		if n := b.sent()["report_waiters"]; n > 0 {
 			b.Errorf("calls that have left before the report: %d executions", n)
 		}
 		b.stop(waiters[4:])
 		time.Sleep(promptly)
-		b.wantSent("fewer calls", "tell")
+		b.wantSent("fewer calls", "report_waiters")
 		var more []*calling
 		for range 20 {
 			more = append(more, b.waitersOf(b.e, 1)...)
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n := b.sent()["tell"]; n < 2 || n > 4 {
+		if n := b.sent()["report_waiters"]; n < 2 || n > 4 {
 			b.Errorf("in two seconds, in which more and more waited, %d runs", n)
 		}
 		b.stop(append(waiters, more...))
@@ -265,7 +265,7 @@ func TestABriefWaitIsNotReported(t *testing.T) {
 			b.release(b.wantGranted("the next one", c))
 		}
 		time.Sleep(promptly)
-		if n := b.sent()["tell"]; n > 0 {
+		if n := b.sent()["report_waiters"]; n > 0 {
 			b.Errorf("%d runs", n)
 		}
 		b.wantFree()

@@ -14,7 +14,7 @@ type beats struct {
 	armed   atomic.Bool
 	began   atomic.Int64 // a clock.Instant: when the beats began
 	timer   timers.Timer
-	of      *Inbox
+	inbox   *Inbox
 	all     *Inboxes
 }
 
@@ -24,20 +24,20 @@ const (
 	beatSlack = 100 * time.Millisecond
 )
 
-// Wait counts n more waits for messages to b. The first of them has just been queued, which shows that the process is alive.
-func (all *Inboxes) Wait(b *Inbox, n int) {
+// AddWaits counts n more waits for messages to b. The first of them has just been queued, which shows that the process is alive.
+func (all *Inboxes) AddWaits(b *Inbox, n int) {
 	if b.waiting.Add(int64(n)) > 0 && b.armed.CompareAndSwap(false, true) {
-		b.all, b.of = all, b
+		b.all, b.inbox = all, b
 		b.began.Store(int64(clock.Now()))
-		b.timer.Of(&b.beats)
+		b.timer.SetOwner(&b.beats)
 		all.Schedule.SetAfter(&b.timer, beatInterval, beatSlack)
 	}
 }
 
-// MayBeForgotten reports whether the server may have removed the tickets of the process as dead. The caller has learnt from a
+// TicketsMayBeGone reports whether the server may have removed the tickets of the process as dead. The caller has learnt from a
 // beat, which was sent at that time, that the server had no entry of the process. This is normal for a process that has only just
 // begun to wait.
-func (b *Inbox) MayBeForgotten(sent clock.Instant) bool {
+func (b *Inbox) TicketsMayBeGone(sent clock.Instant) bool {
 	return sent.Sub(clock.Instant(b.began.Load())) > 2*beatInterval
 }
 
@@ -45,9 +45,9 @@ func (b *Inbox) MayBeForgotten(sent clock.Instant) bool {
 func (t *beats) Due() {
 	if t.waiting.Load() <= 0 {
 		t.armed.Store(false)
-		t.all.Wait(t.of, 0) // a wait may just have begun
+		t.all.AddWaits(t.inbox, 0) // a wait may just have begun
 		return
 	}
-	t.all.Reader.Beat(t.of)
+	t.all.Reader.Beat(t.inbox)
 	t.all.Schedule.SetAfter(&t.timer, beatInterval, beatSlack)
 }

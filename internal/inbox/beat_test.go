@@ -33,14 +33,14 @@ func TestAProcessBeatsOnceASecondWhileCallsWait(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.wantBeats(b.box, time.Now())
 		start := time.Now()
-		b.all.Wait(b.box, 1)
+		b.all.AddWaits(b.box, 1)
 		time.Sleep(1500 * time.Millisecond)
-		b.all.Wait(b.box, 2) // more calls, which beat no more often
+		b.all.AddWaits(b.box, 2) // more calls, which beat no more often
 		time.Sleep(time.Second)
-		b.all.Wait(b.box, -2)
+		b.all.AddWaits(b.box, -2)
 		time.Sleep(time.Second)
 		b.wantBeats(b.box, start, 1, 2, 3)
-		b.all.Wait(b.box, -1)
+		b.all.AddWaits(b.box, -1)
 		time.Sleep(time.Minute)
 		b.wantBeats(b.box, start)
 	})
@@ -51,9 +51,9 @@ func TestBeatsBeginAnewWithTheNextWait(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		for range 3 {
 			start := time.Now()
-			b.all.Wait(b.box, 1)
+			b.all.AddWaits(b.box, 1)
 			time.Sleep(2500 * time.Millisecond)
-			b.all.Wait(b.box, -1)
+			b.all.AddWaits(b.box, -1)
 			time.Sleep(time.Minute + 123*time.Millisecond)
 			b.wantBeats(b.box, start, 1, 2)
 		}
@@ -65,17 +65,17 @@ func TestBeatsContinueWhenTheNextWaitBeginsBeforeTheyEnd(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		start := time.Now()
 		for range 35 {
-			b.all.Wait(b.box, 1)
+			b.all.AddWaits(b.box, 1)
 			time.Sleep(90 * time.Millisecond)
-			b.all.Wait(b.box, -1)
+			b.all.AddWaits(b.box, -1)
 			time.Sleep(time.Millisecond)
-			b.all.Wait(b.box, 1)
+			b.all.AddWaits(b.box, 1)
 			time.Sleep(9 * time.Millisecond)
-			b.all.Wait(b.box, -1)
-			b.all.Wait(b.box, 1)
-			b.all.Wait(b.box, -1)
+			b.all.AddWaits(b.box, -1)
+			b.all.AddWaits(b.box, 1)
+			b.all.AddWaits(b.box, -1)
 		}
-		b.all.Wait(b.box, 1)
+		b.all.AddWaits(b.box, 1)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		b.reader.mu.Lock()
@@ -89,10 +89,10 @@ func TestBeatsContinueWhenTheNextWaitBeginsBeforeTheyEnd(t *testing.T) {
 func TestEachInboxHasItsBeats(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		start, second := time.Now(), inbox.New("second")
-		b.all.Wait(b.box, 1)
-		b.all.Wait(second, 1)
+		b.all.AddWaits(b.box, 1)
+		b.all.AddWaits(second, 1)
 		time.Sleep(1500 * time.Millisecond)
-		b.all.Wait(b.box, -1)
+		b.all.AddWaits(b.box, -1)
 		time.Sleep(2 * time.Second)
 		b.wantBeats(b.box, start, 1)
 		b.wantBeats(second, start, 1, 2, 3)
@@ -104,9 +104,9 @@ func TestAProcessMayBeForgottenIfItHasWaitedForLong(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		time.Sleep(time.Hour)
 		began := clock.Now()
-		b.all.Wait(b.box, 1)
+		b.all.AddWaits(b.box, 1)
 		for after, want := range map[time.Duration]bool{0: false, time.Second: false, 2 * time.Second: false, 2*time.Second + 1: true, time.Minute: true} {
-			if got := b.box.MayBeForgotten(began.Add(after)); got != want {
+			if got := b.box.TicketsMayBeGone(began.Add(after)); got != want {
 				b.Errorf("at a beat %v after the wait began: %t, want %t", after, got, want)
 			}
 		}

@@ -83,14 +83,14 @@ func TestInboxesFollowTheirSlots(t *testing.T) {
 		number := stays.Subscription()
 		b.reader.heard()
 		c.move("inbox")
-		b.all.Follow()
+		b.all.FollowSlots()
 		synctest.Wait()
 		b.reader.mu.Lock()
 		if b.reader.movedFrom != c.Client || !slices.Equal(b.reader.movedNames, []string{"inbox"}) {
 			b.Errorf("the reader hears that %q have moved", b.reader.movedNames)
 		}
 		b.reader.mu.Unlock()
-		time.Sleep(inbox.Retry)
+		time.Sleep(inbox.MinRetryPause)
 		synctest.Wait()
 		if b.all.Node(b.box) != c.second || b.all.Node(stays) != c.Client || stays.Subscription() != number {
 			b.Errorf("the other inbox has subscription %d, before %d", stays.Subscription(), number)
@@ -116,13 +116,13 @@ func TestHurryUpEndsNoPauseForAnInboxThatIsLive(t *testing.T) {
 		c.wire.Cut()
 		time.Sleep(10 * time.Second)
 		c.wire.Restore()
-		b.all.HurryUp(b.box)
-		time.Sleep(inbox.LongestRetry)
+		b.all.ReconnectNow(b.box)
+		time.Sleep(inbox.MaxRetryPause)
 		synctest.Wait()
 		if away.IsLive() {
 			b.Error("the pause is over")
 		}
-		b.all.HurryUp(away)
+		b.all.ReconnectNow(away)
 		synctest.Wait()
 		if !away.IsLive() {
 			b.Error("the pause is not over")
@@ -137,7 +137,7 @@ func TestAnInboxOfAClusterIsGivenUpWhenNobodyNeedsIt(t *testing.T) {
 		heeded.Listeners.Add(1)
 		b.subscribe(b.box, used, heeded)
 		for range 4 {
-			time.Sleep(inbox.Idle / 2)
+			time.Sleep(inbox.IdleTimeout / 2)
 			b.all.Use(used)
 		}
 		if b.box.IsLive() || !used.IsLive() || !heeded.IsLive() {
@@ -153,7 +153,7 @@ func TestAnInboxOfAClusterIsGivenUpWhenNobodyNeedsIt(t *testing.T) {
 			b.Errorf("with the next use of one that was given up the reader hears %q", news)
 		}
 		heeded.Listeners.Add(-1)
-		time.Sleep(2 * inbox.Idle)
+		time.Sleep(2 * inbox.IdleTimeout)
 		if connections, served := b.all.Serving(); connections != 0 || served != 0 {
 			b.Errorf("%d connections serve %d inboxes that nobody needs", connections, served)
 		}

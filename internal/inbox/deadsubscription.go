@@ -31,25 +31,25 @@ type missing struct {
 
 const (
 	// LateMessage is how long after the poll that found a grant its message may arrive.
-	LateMessage   = 250 * time.Millisecond
-	shortestPause = 2 * time.Second
-	// LongestPause is the longest pause between new subscriptions. The first pause is 2 s, and pauses double until a message
-	// arrives.
-	LongestPause = time.Minute
+	LateMessage         = 250 * time.Millisecond
+	minResubscribePause = 2 * time.Second
+	// MaxResubscribePause is the longest pause between new subscriptions. The first pause is 2 s, and pauses double until a
+	// message arrives.
+	MaxResubscribePause = time.Minute
 	// maxMissing limits the messages that are waited for at a time. One is enough.
 	maxMissing = 16
 )
 
 func (m *deadSubscription) init(all *Inboxes) {
-	m.all, m.missing, m.pause = all, make(map[string]missing), shortestPause
-	m.timer.Of(m)
+	m.all, m.missing, m.pause = all, make(map[string]missing), minResubscribePause
+	m.timer.SetOwner(m)
 }
 
 // Expect records that a poll has found the grant of an id whose message must arrive at b.
 func (all *Inboxes) Expect(id string, b *Inbox) { all.dead.expect(id, b) }
 
-// Heard records the message of a grant.
-func (all *Inboxes) Heard(id string) { all.dead.heard(id) }
+// Arrived records the message of a grant.
+func (all *Inboxes) Arrived(id string) { all.dead.arrived(id) }
 
 func (m *deadSubscription) expect(id string, b *Inbox) {
 	m.mu.Lock()
@@ -63,11 +63,11 @@ func (m *deadSubscription) expect(id string, b *Inbox) {
 	}
 }
 
-func (m *deadSubscription) heard(id string) {
+func (m *deadSubscription) arrived(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.missing, id)
-	m.pause = shortestPause
+	m.pause = minResubscribePause
 }
 
 // Due subscribes anew if a message has not arrived.
@@ -89,13 +89,13 @@ func (m *deadSubscription) Due() {
 	renew := late != nil && (m.last == 0 || now.Sub(m.last) >= m.pause)
 	if renew {
 		if m.last != 0 {
-			m.pause = min(2*m.pause, LongestPause)
+			m.pause = min(2*m.pause, MaxResubscribePause)
 		}
 		m.last = now
 		clear(m.missing)
 	}
 	m.mu.Unlock()
 	if renew {
-		m.all.SubscribeAnew(late)
+		m.all.Resubscribe(late)
 	}
 }

@@ -82,35 +82,35 @@ type Inboxes struct {
 	// Cluster is the Cluster whose nodes have channels of their own; nil: one channel serves all locks.
 	Cluster transport.Cluster
 
-	dead    deadSubscription
-	silence atomic.Int64 // the silence after which a connection is tested (ns)
-	count   atomic.Int64 // subscriptions so far
-	anew    timers.Timer // to report new subscriptions
+	dead      deadSubscription
+	pingAfter atomic.Int64 // the silence after which a connection is tested (ns)
+	count     atomic.Int64 // subscriptions so far
+	anew      timers.Timer // to report new subscriptions
 
 	wg          sync.WaitGroup
 	mu          sync.Mutex
 	stopped     bool
 	warned      bool
 	subscribers map[*redis.Client]*subscriber // by node; the key is nil without a Cluster
-	hurry       chan struct{}                 // closed to end the pauses before reconnects; nil: there are none
+	skipPause   chan struct{}                 // closed to end the pauses before reconnects; nil: there are none
 }
 
 const (
-	// Idle is how long an Inbox of a Cluster is kept without use. There may be thousands of them.
-	Idle = time.Minute
+	// IdleTimeout is how long an Inbox of a Cluster is kept without use. There may be thousands of them.
+	IdleTimeout = time.Minute
 )
 
 // NewInboxes returns Inboxes without subscriptions.
 func NewInboxes(cfg Config) *Inboxes {
 	all := &Inboxes{Config: cfg, Cluster: transport.ClusterOf(cfg.Client), subscribers: make(map[*redis.Client]*subscriber)}
-	all.anew.Of(all)
-	all.silence.Store(int64(Silence))
+	all.anew.SetOwner(all)
+	all.pingAfter.Store(int64(PingAfter))
 	all.dead.init(all)
 	return all
 }
 
-// TestAfter sets the silence after which a connection is tested.
-func (all *Inboxes) TestAfter(silence time.Duration) { all.silence.Store(int64(silence)) }
+// SetPingAfter sets the silence after which a connection is tested.
+func (all *Inboxes) SetPingAfter(silence time.Duration) { all.pingAfter.Store(int64(silence)) }
 
 // Go runs f in a goroutine that Stop waits for.
 func (all *Inboxes) Go(f func()) { all.wg.Go(f) }
@@ -168,15 +168,15 @@ func (all *Inboxes) join(b *Inbox, node *redis.Client) {
 	}
 }
 
-// Follow moves the subscriptions of inboxes to the new nodes of their slots, in the background.
-func (all *Inboxes) Follow() {
+// FollowSlots moves the subscriptions of inboxes to the new nodes of their slots, in the background.
+func (all *Inboxes) FollowSlots() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.stopped {
 		return
 	}
 	for _, s := range all.subscribers {
-		all.wg.Go(func() { s.follow(all.Sender.Context()) })
+		all.wg.Go(func() { s.followSlots(all.Sender.Context()) })
 	}
 }
 
@@ -196,8 +196,8 @@ func (all *Inboxes) confirmed(b *Inbox) {
 // Due reports new subscriptions.
 func (all *Inboxes) Due() { all.Reader.Subscribed() }
 
-// SubscribeAnew ends the subscription of b, and thereby begins a new one.
-func (all *Inboxes) SubscribeAnew(b *Inbox) {
+// Resubscribe ends the subscription of b, and thereby begins a new one.
+func (all *Inboxes) Resubscribe(b *Inbox) {
 	all.mu.Lock()
 	s := b.subscriber
 	hangUp := s != nil && s.ready && !all.stopped

@@ -7,12 +7,12 @@ import (
 	"github.com/lockmw/go/internal/pause"
 )
 
-// Retry is the first pause before a failed connection is replaced.
-const Retry = 50 * time.Millisecond
+// MinRetryPause is the first pause before a failed connection is replaced.
+const MinRetryPause = 50 * time.Millisecond
 
-// LongestRetry limits the following pauses. They double, and each is shortened at random by up to a half, so that processes do
+// MaxRetryPause limits the following pauses. They double, and each is shortened at random by up to a half, so that processes do
 // not reconnect together.
-const LongestRetry = time.Second
+const MaxRetryPause = time.Second
 
 // subscribeAgain subscribes to inboxes after the pause for that many failures. The goroutine that calls it must be one of all.wg.
 func (all *Inboxes) subscribeAgain(list []*Inbox, failures int) {
@@ -24,14 +24,14 @@ func (all *Inboxes) subscribeAgain(list []*Inbox, failures int) {
 	}
 }
 
-// awaitRetry waits until a connection is to be retried, after that many failures in a row. The pause ends early when HurryUp is
-// called, and lasts until then if no message matters. It returns false when the Inboxes have stopped.
+// awaitRetry waits until a connection is to be retried, after that many failures in a row. The pause ends early when ReconnectNow
+// is called, and lasts until then if no message matters. It returns false when the Inboxes have stopped.
 func (all *Inboxes) awaitRetry(failures int) bool {
-	ctx, hurry := all.Sender.Context(), all.hurried()
-	if !pause.For(ctx, Retry) {
+	ctx, hurry := all.Sender.Context(), all.pauseSkipped()
+	if !pause.For(ctx, MinRetryPause) {
 		return false
 	}
-	for left := min(Retry<<min(failures-1, 10), LongestRetry) - Retry; left > 0; left = LongestRetry {
+	for left := min(MinRetryPause<<min(failures-1, 10), MaxRetryPause) - MinRetryPause; left > 0; left = MaxRetryPause {
 		timer := time.NewTimer(left/2 + rand.N(left/2+1))
 		select {
 		case <-timer.C:
@@ -49,25 +49,25 @@ func (all *Inboxes) awaitRetry(failures int) bool {
 	return true
 }
 
-// hurried returns a channel that HurryUp closes.
-func (all *Inboxes) hurried() <-chan struct{} {
+// pauseSkipped returns a channel that ReconnectNow closes.
+func (all *Inboxes) pauseSkipped() <-chan struct{} {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.hurry == nil {
-		all.hurry = make(chan struct{})
+	if all.skipPause == nil {
+		all.skipPause = make(chan struct{})
 	}
-	return all.hurry
+	return all.skipPause
 }
 
-// HurryUp ends the pauses before reconnects, because a call has begun to wait for the messages of b.
-func (all *Inboxes) HurryUp(b *Inbox) {
+// ReconnectNow ends the pauses before reconnects, because a call has begun to wait for the messages of b.
+func (all *Inboxes) ReconnectNow(b *Inbox) {
 	if b.IsLive() {
 		return
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.hurry != nil {
-		close(all.hurry)
-		all.hurry = nil
+	if all.skipPause != nil {
+		close(all.skipPause)
+		all.skipPause = nil
 	}
 }

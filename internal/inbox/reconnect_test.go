@@ -32,8 +32,8 @@ func pausesOf(tries []time.Duration) (pauses []time.Duration) {
 func (b *bubble) wantPauses(pauses []time.Duration) {
 	b.Helper()
 	for i, pause := range pauses {
-		longest := min(inbox.Retry<<i, inbox.LongestRetry)
-		if shortest := inbox.Retry + (longest-inbox.Retry)/2; pause < shortest || pause > longest {
+		longest := min(inbox.MinRetryPause<<i, inbox.MaxRetryPause)
+		if shortest := inbox.MinRetryPause + (longest-inbox.MinRetryPause)/2; pause < shortest || pause > longest {
 			b.Errorf("pause %d is %v, want %v to %v; all are %v", i, pause, shortest, longest, pauses)
 		}
 	}
@@ -60,7 +60,7 @@ func TestASubscriptionBeginsThePausesAnew(t *testing.T) {
 		b.lose()
 		time.Sleep(10 * time.Second)
 		b.wire.Restore()
-		time.Sleep(inbox.LongestRetry)
+		time.Sleep(inbox.MaxRetryPause)
 		if !b.box.IsLive() {
 			b.Fatal("not subscribed though the server can be reached")
 		}
@@ -80,18 +80,18 @@ func TestHurryUpEndsAPause(t *testing.T) {
 					b.Fatal("there are no tries")
 				}
 			}
-			time.Sleep(inbox.Retry)
+			time.Sleep(inbox.MinRetryPause)
 			if tries := b.tries(); len(tries) > 0 {
 				b.Fatalf("there are tries at %v, in the middle of a pause", tries)
 			}
-			b.all.HurryUp(b.box)
+			b.all.ReconnectNow(b.box)
 			if tries := b.tries(); len(tries) != 1 {
 				b.Errorf("HurryUp leads to tries at %v", tries)
 			}
 		}
 		b.wire.Restore()
-		time.Sleep(inbox.Retry)
-		b.all.HurryUp(b.box)
+		time.Sleep(inbox.MinRetryPause)
+		b.all.ReconnectNow(b.box)
 		synctest.Wait()
 		if !b.box.IsLive() {
 			b.Error("HurryUp does not lead to a subscription")
@@ -104,11 +104,11 @@ func TestHurryUpDoesNotShortenAPauseBelowTheShortest(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.lose()
 		for range 10_000 {
-			b.all.HurryUp(b.box)
+			b.all.ReconnectNow(b.box)
 			time.Sleep(100 * time.Microsecond)
 		}
 		for i, pause := range pausesOf(b.tries()) {
-			if pause < inbox.Retry {
+			if pause < inbox.MinRetryPause {
 				b.Errorf("pause %d is %v", i, pause)
 			}
 		}
@@ -120,9 +120,9 @@ func TestAnIdleProcessDoesNotTryAgain(t *testing.T) {
 	for name, end := range map[string]func(b *bubble){
 		"until it is not idle": func(b *bubble) {
 			b.reader.idle.Store(false)
-			time.Sleep(inbox.LongestRetry)
+			time.Sleep(inbox.MaxRetryPause)
 		},
-		"until a call waits": func(b *bubble) { b.all.HurryUp(b.box) },
+		"until a call waits": func(b *bubble) { b.all.ReconnectNow(b.box) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
@@ -130,8 +130,8 @@ func TestAnIdleProcessDoesNotTryAgain(t *testing.T) {
 				b.lose()
 				b.tries()
 				time.Sleep(time.Hour)
-				if tries := b.tries(); len(tries) != 1 || tries[0] != inbox.Retry {
-					b.Errorf("there are tries at %v, want one after %v", tries, inbox.Retry)
+				if tries := b.tries(); len(tries) != 1 || tries[0] != inbox.MinRetryPause {
+					b.Errorf("there are tries at %v, want one after %v", tries, inbox.MinRetryPause)
 				}
 				b.wire.Restore()
 				time.Sleep(time.Hour)

@@ -16,7 +16,7 @@ func (b *bubble) anew(id string) bool {
 	b.Helper()
 	before := b.box.Subscription()
 	b.all.Expect(id, b.box)
-	time.Sleep(inbox.LateMessage + inbox.Retry)
+	time.Sleep(inbox.LateMessage + inbox.MinRetryPause)
 	synctest.Wait()
 	if !b.box.IsLive() {
 		b.Fatal("not subscribed")
@@ -38,7 +38,7 @@ func TestASubscriptionThatMissesAMessageIsMadeAnew(t *testing.T) {
 		if n := b.box.Subscription(); n != 1 {
 			b.Errorf("it is subscription %d before the message is late", n)
 		}
-		time.Sleep(time.Millisecond + inbox.Retry)
+		time.Sleep(time.Millisecond + inbox.MinRetryPause)
 		synctest.Wait()
 		b.publish("inbox", "grant 2")
 		b.wantMessages("inbox: grant 2")
@@ -54,7 +54,7 @@ func TestAMessageThatIsALittleLateIsEnough(t *testing.T) {
 			b.subscribe(b.box)
 			b.all.Expect("1", b.box)
 			time.Sleep(late)
-			b.all.Heard("1")
+			b.all.Arrived("1")
 			time.Sleep(time.Minute)
 			if n := b.box.Subscription(); n != 1 {
 				b.Errorf("after a message that is %v late it is subscription %d", late, n)
@@ -70,12 +70,12 @@ func TestEachMissingMessageHasItsTime(t *testing.T) {
 		time.Sleep(inbox.LateMessage / 2)
 		b.all.Expect("late", b.box)
 		time.Sleep(inbox.LateMessage / 4)
-		b.all.Heard("comes")
+		b.all.Arrived("comes")
 		time.Sleep(inbox.LateMessage*3/4 - time.Millisecond)
 		if n := b.box.Subscription(); n != 1 {
 			b.Errorf("it is subscription %d before a message is late", n)
 		}
-		time.Sleep(time.Millisecond + inbox.Retry)
+		time.Sleep(time.Millisecond + inbox.MinRetryPause)
 		synctest.Wait()
 		if n := b.box.Subscription(); n != 2 {
 			b.Errorf("it is subscription %d though a message is missing", n)
@@ -97,12 +97,12 @@ func TestSubscriptionsAreMadeAnewAfterPausesThatDouble(t *testing.T) {
 				break
 			}
 		}
-		want := []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, inbox.LongestPause, inbox.LongestPause, inbox.LongestPause}
+		want := []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, inbox.MaxResubscribePause, inbox.MaxResubscribePause, inbox.MaxResubscribePause}
 		for i, pause := range want {
 			if i+1 >= len(times) {
 				b.Fatalf("only %d new subscriptions", len(times))
 			}
-			if got := times[i+1].Sub(times[i]); got < pause || got > pause+inbox.LateMessage+inbox.Retry {
+			if got := times[i+1].Sub(times[i]); got < pause || got > pause+inbox.LateMessage+inbox.MinRetryPause {
 				b.Errorf("pause %d is %v, want %v", i, got, pause)
 			}
 		}
@@ -110,7 +110,7 @@ func TestSubscriptionsAreMadeAnewAfterPausesThatDouble(t *testing.T) {
 		if b.anew("in the pause of a minute") {
 			b.Error("the pause is not kept")
 		}
-		b.all.Heard("a message that comes")
+		b.all.Arrived("a message that comes")
 		if !b.anew("afterwards") {
 			b.Error("the pause is still long after a message has come")
 		}
@@ -121,7 +121,7 @@ func TestSubscriptionsAreMadeAnewAfterPausesThatDouble(t *testing.T) {
 func TestASilentConnectionIsTested(t *testing.T) {
 	const silence = time.Second
 	inBubble(t, func(b *bubble) {
-		b.all.TestAfter(silence)
+		b.all.SetPingAfter(silence)
 		b.subscribe(b.box)
 		pings := func() int {
 			synctest.Wait()
@@ -156,7 +156,7 @@ func TestASilentConnectionIsTested(t *testing.T) {
 func TestAConnectionThatDoesNotAnswerIsReplaced(t *testing.T) {
 	const silence = time.Second
 	inBubble(t, func(b *bubble) {
-		b.all.TestAfter(silence)
+		b.all.SetPingAfter(silence)
 		b.subscribe(b.box)
 		b.tries()
 		b.wire.Swallow()
@@ -164,7 +164,7 @@ func TestAConnectionThatDoesNotAnswerIsReplaced(t *testing.T) {
 		if !b.box.IsLive() {
 			b.Error("the connection is given up before the PING could be answered")
 		}
-		time.Sleep(2*time.Millisecond + inbox.Retry)
+		time.Sleep(2*time.Millisecond + inbox.MinRetryPause)
 		if b.box.IsLive() {
 			b.Error("the connection is not given up")
 		}

@@ -34,8 +34,8 @@ func TestAMessageIsDeliveredOnce(t *testing.T) {
 		for range 3 {
 			b.publish("inbox", "grant 1", "grant 2")
 			b.wantMessages("inbox: grant 1", "inbox: grant 2")
-			b.all.SubscribeAnew(b.box)
-			time.Sleep(inbox.Retry)
+			b.all.Resubscribe(b.box)
+			time.Sleep(inbox.MinRetryPause)
 			synctest.Wait()
 		}
 	})
@@ -74,7 +74,7 @@ func TestANewSubscriptionSaysThatMessagesMayBeMissed(t *testing.T) {
 				b.Errorf("without a connection it is subscription %d, live: %t", got, b.box.IsLive())
 			}
 			b.wire.Restore()
-			time.Sleep(inbox.Retry)
+			time.Sleep(inbox.MinRetryPause)
 			synctest.Wait()
 			if got := b.box.Subscription(); got != n || b.all.Count() != n {
 				b.Errorf("subscription %d is number %d, of %d", n, got, b.all.Count())
@@ -100,7 +100,7 @@ func TestInboxesAreSubscribedToWhenTheServerCanBeReached(t *testing.T) {
 			b.Error("an inbox is live without a connection")
 		}
 		b.wire.Restore()
-		time.Sleep(inbox.LongestRetry)
+		time.Sleep(inbox.MaxRetryPause)
 		b.publish("inbox", "grant 1")
 		b.publish("second", "grant 2")
 		b.wantMessages("inbox: grant 1", "second: grant 2")
@@ -150,7 +150,7 @@ func TestAMissingPermissionIsLoggedOnce(t *testing.T) {
 			b.Errorf("logged: %q, want one line that names the channel", text)
 		}
 		b.refuse("SUBSCRIBE", "")
-		time.Sleep(inbox.LongestRetry)
+		time.Sleep(inbox.MaxRetryPause)
 		b.publish("inbox", "grant 1")
 		b.wantMessages("inbox: grant 1")
 	})

@@ -14,10 +14,10 @@ import (
 // A subscriber is one connection, with the subscriptions to inboxes at one node. It is not used again after an error: go-redis
 // would connect to the same node, and subscribe to all channels by one command, which no node of a Cluster accepts.
 type subscriber struct {
-	all    *Inboxes
-	node   *redis.Client // of a Cluster; otherwise nil
-	pubsub *redis.PubSub
-	looked clock.Instant // when it last checked its inboxes
+	all     *Inboxes
+	node    *redis.Client // of a Cluster; otherwise nil
+	pubsub  *redis.PubSub
+	checked clock.Instant // when it last checked its inboxes
 
 	// The mutex of Inboxes guards the fields below.
 	inboxes map[string]*Inbox // by name
@@ -26,14 +26,15 @@ type subscriber struct {
 }
 
 const (
-	// Silence is how long a connection brings no message before a PING tests it. For one of several nodes it is votesSilence.
-	Silence = 5 * time.Second
-	// inboxLook separates two checks of a node's inboxes. Messages and silences trigger the checks.
-	inboxLook = time.Second
+	// PingAfter is how long a connection brings no message before a PING tests it. For one of several nodes it is
+	// engine.nodePingAfter.
+	PingAfter = 5 * time.Second
+	// checkInterval separates two checks of a node's inboxes. Messages and silences trigger the checks.
+	checkInterval = time.Second
 )
 
 func newSubscriber(all *Inboxes, node *redis.Client) *subscriber {
-	s := &subscriber{all: all, node: node, inboxes: make(map[string]*Inbox), plain: node == nil, looked: clock.Now()}
+	s := &subscriber{all: all, node: node, inboxes: make(map[string]*Inbox), plain: node == nil, checked: clock.Now()}
 	if ctx := all.Sender.Context(); node != nil {
 		s.pubsub = node.Subscribe(ctx)
 	} else {
@@ -147,7 +148,7 @@ func (s *subscriber) hangUp() { _ = s.pubsub.Close() }
 // receive handles messages until the connection fails or does not answer the PING.
 func (s *subscriber) receive(ctx context.Context) error {
 	for tested := false; ; {
-		message, err := s.pubsub.ReceiveTimeout(ctx, time.Duration(s.all.silence.Load()))
+		message, err := s.pubsub.ReceiveTimeout(ctx, time.Duration(s.all.pingAfter.Load()))
 		switch {
 		case err == nil:
 			tested = false
@@ -161,7 +162,7 @@ func (s *subscriber) receive(ctx context.Context) error {
 				return err
 			}
 		}
-		s.lookAfter(ctx)
+		s.checkInboxes(ctx)
 	}
 }
 
@@ -191,7 +192,7 @@ func (s *subscriber) find(name string) *Inbox {
 func (s *subscriber) refused(err error) bool {
 	switch {
 	case s.node != nil && transport.IsUnknownCommand(err):
-		s.bePlain()
+		s.subscribePlain()
 	case transport.IsMoving(err):
 		s.moved(s.list(func(b *Inbox) bool { return !b.IsLive() })) // the answer does not say which
 	default:
@@ -200,8 +201,8 @@ func (s *subscriber) refused(err error) bool {
 	return true
 }
 
-// bePlain subscribes to plain channels at a node that has no sharded ones. Each inbox gets an answer of its own.
-func (s *subscriber) bePlain() {
+// subscribePlain subscribes to plain channels at a node that has no sharded ones. Each inbox gets an answer of its own.
+func (s *subscriber) subscribePlain() {
 	s.all.mu.Lock()
 	begun := s.plain
 	s.plain = true
@@ -237,23 +238,23 @@ func (s *subscriber) moved(list []*Inbox) {
 	if len(list) == 0 {
 		return
 	}
-	s.all.Sender.Reload()
+	s.all.Sender.ReloadSlots()
 	s.all.wg.Go(func() { s.all.Reader.Moved(s.node, list) })
 	s.all.wg.Go(func() { s.all.subscribeAgain(list, 1) })
 }
 
-// lookAfter checks the inboxes of a node of a Cluster from time to time.
-func (s *subscriber) lookAfter(ctx context.Context) {
-	if now := clock.Now(); s.node != nil && now.Sub(s.looked) >= inboxLook {
-		s.looked = now
-		s.follow(ctx)
+// checkInboxes checks the inboxes of a node of a Cluster from time to time.
+func (s *subscriber) checkInboxes(ctx context.Context) {
+	if now := clock.Now(); s.node != nil && now.Sub(s.checked) >= checkInterval {
+		s.checked = now
+		s.followSlots(ctx)
 		s.sweep(ctx, now)
 	}
 }
 
-// follow finds inboxes whose slots have a new master. A deposed master does not announce that, and forwards the messages of its
-// new master as long as it receives them.
-func (s *subscriber) follow(ctx context.Context) {
+// followSlots finds inboxes whose slots have a new master. A deposed master does not announce that, and forwards the messages of
+// its new master as long as it receives them.
+func (s *subscriber) followSlots(ctx context.Context) {
 	var elsewhere []*Inbox
 	for _, b := range s.list(func(*Inbox) bool { return true }) {
 		if node, err := s.all.Cluster.MasterForKey(ctx, b.Name); err == nil && node != s.node {
@@ -271,7 +272,7 @@ func (s *subscriber) sweep(ctx context.Context, now clock.Instant) {
 	var idle []string
 	for _, b := range s.inboxes {
 		b.started.Store(false) // before its use is read, which is recorded before it is requested
-		if now.Sub(clock.Instant(b.used.Load())) < Idle || b.Listeners.Load() > 0 {
+		if now.Sub(clock.Instant(b.used.Load())) < IdleTimeout || b.Listeners.Load() > 0 {
 			b.started.Store(true)
 			continue
 		}

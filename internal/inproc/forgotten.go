@@ -11,7 +11,7 @@ import (
 // the lock immediately, and repeatedly while that call waits. As on Redis, such a hold then lasts for its lease, because the work
 // for which it was taken may still be running.
 
-// longestPause is the longest pause between two checks of a waiting call. The first pause is core.StallAfter, and they double.
+// longestPause is the longest pause between two checks of a waiting call. The first pause is core.SelfWaitAfter, and they double.
 // They end so that a bubble of testing/synctest can detect that all its goroutines wait for one another.
 const longestPause = 24 * time.Hour
 
@@ -19,7 +19,7 @@ const longestPause = 24 * time.Hour
 // checking them would cost time where a lock is merely busy, and holds with an unfinished minimum hold.
 func (e *entry) findForgotten() (found []*hold) {
 	for _, h := range e.holds {
-		if h.Req.Fixed || clock.Since(h.Since) < core.StallAfter || !h.BecomesForgotten() {
+		if h.Req.Fixed || clock.Since(h.Since) < core.SelfWaitAfter || !h.BecomesForgotten() {
 			continue
 		}
 		if ends := clock.Now().Add(h.lease); h.deadline.IsZero() || ends.Before(h.deadline) {
@@ -40,7 +40,7 @@ func (l *Locks) reportForgotten(found []*hold) {
 
 // checkForgotten checks for forgotten holds in pauses until stop is called.
 func (w *waiter) checkForgotten() *pauses {
-	return startPauses(core.StallAfter, func() {
+	return startPauses(core.SelfWaitAfter, func() {
 		w.Lock()
 		found := w.entry.findForgotten()
 		w.Unlock()

@@ -85,7 +85,7 @@ func (h *hold) expire() {
 }
 
 // outOfTime returns the loss of a hold whose deadline has passed.
-func (h *hold) outOfTime() error { return h.OutOfTime(clock.Now(), "its time ran out") }
+func (h *hold) outOfTime() error { return h.ExpiryLoss(clock.Now(), "its time ran out") }
 
 func (h *hold) isPast() bool { return !h.deadline.IsZero() && clock.Until(h.deadline) <= 0 }
 
@@ -197,7 +197,7 @@ func (h *hold) Release(time.Duration) (int, error) {
 		return waiters, err
 	}
 	e.endPlace(h.Req.Place)
-	if rest := h.Rest(); err == nil && rest > 0 {
+	if rest := h.Linger(); err == nil && rest > 0 {
 		h.linger(rest)
 		return waiters, nil
 	}

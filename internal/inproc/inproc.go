@@ -57,7 +57,7 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 	}
 	w := l.enqueue(ctx, e, r)
 	snapshot := core.Wait{Holders: e.holders(), Position: e.position(w), Queued: e.waiting()}
-	w.Tell(snapshot)
+	w.MarkNotified(snapshot)
 	l.mu.Unlock()
 
 	l.reportForgotten(found)

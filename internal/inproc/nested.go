@@ -10,9 +10,9 @@ import (
 )
 
 // A nested wait is a wait whose context has other holds. It may be in a deadlock. A deadlock that also involves locks on Redis is
-// found by the waits for those.
+// found by the waits for the locks on Redis.
 type nested struct {
-	deadlock.Nested
+	deadlock.NestedWait
 	w      *waiter
 	ticket string
 	checks *pauses // between checks; nil: there are none
@@ -27,14 +27,14 @@ func (w *waiter) beginNested() *nested {
 	w.Lock()
 	n := &nested{w: w, ticket: w.id()}
 	w.Unlock()
-	n.Nested = deadlock.Nested{
+	n.NestedWait = deadlock.NestedWait{
 		Waits: deadlock.Shared, Request: w.Req, Began: w.Began.Time(), Until: w.Until(), Process: "local", Site: w.locks, Call: n, Wake: func(time.Duration) {},
 	}
 	if !n.Begin(chain) {
 		return nil
 	}
 	if w.Req.Detect > 0 {
-		n.checks = startPauses(w.Req.Detect, n.CheckWithin)
+		n.checks = startPauses(w.Req.Detect, n.CheckLocally)
 	}
 	return n
 }
@@ -60,11 +60,11 @@ func (w *waiter) id() string {
 	return w.ticket
 }
 
-// Standing implements core.StandingHold.
-func (h *hold) Standing() core.Standing {
+// State implements core.BlockingHold.
+func (h *hold) State() core.HoldState {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
-	return core.Standing{
+	return core.HoldState{
 		Lease: h.id(), Granted: h.granted, Since: h.Since.Time(), Until: h.deadline.Time(), Over: h.Over || h.Forgotten,
 	}
 }
@@ -104,7 +104,7 @@ func (e *entry) view() *deadlock.View {
 		return v // waiters behind an exclusive hold do not matter
 	}
 	for _, w := range e.writers[:min(len(e.writers), deadlock.MaxHolders)] {
-		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id(), Weight: w.Req.Weight, Of: w.Req.Permits})
+		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: w.id(), Weight: w.Req.Weight, Permits: w.Req.Permits})
 	}
 	return v
 }
@@ -121,5 +121,5 @@ func (l *Locks) Lasts(key, ticket string) bool {
 		return false
 	}
 	i := slices.IndexFunc(e.writers, func(w *waiter) bool { return w.ticket == ticket })
-	return i >= 0 && e.writers[i].LastsFor(deadlock.Soon)
+	return i >= 0 && e.writers[i].LastsFor(deadlock.ShortWait)
 }

@@ -85,8 +85,8 @@ func (c *call) note(f func(e *events)) {
 func (c *call) Contended(w core.Wait) {
 	c.note(func(e *events) { e.contended = append(e.contended, w) })
 }
-func (c *call) Stalled(core.LocalHold) {}
-func (c *call) IsForgotten() bool      { return false }
+func (c *call) SelfWait(core.LocalHold) {}
+func (c *call) IsForgotten() bool       { return false }
 
 func (c *call) Forgotten(core.LocalHold, time.Time) { c.r.t.Errorf("a forgotten hold was reported") }
 

@@ -13,8 +13,8 @@ import (
 // await returns the hold of w, or the error that ended its wait.
 func (w *waiter) await() (core.Hold, error) {
 	var selfWait <-chan struct{}
-	if w.Req.Wait > core.StallAfter {
-		ctx, cancel := context.WithTimeout(context.Background(), core.StallAfter)
+	if w.Req.Wait > core.SelfWaitAfter {
+		ctx, cancel := context.WithTimeout(context.Background(), core.SelfWaitAfter)
 		defer cancel()
 		selfWait = ctx.Done()
 		defer w.checkForgotten().stop()
@@ -36,8 +36,8 @@ func (w *waiter) Unlock() { w.locks.mu.Unlock() }
 // Busy implements localq.Line.
 func (w *waiter) Busy() *core.AcquireError { return localq.Busy(w.entry.holders()) }
 
-// InVain implements localq.Line.
-func (w *waiter) InVain() *core.AcquireError { return w.Busy() }
+// WaitFailed implements localq.Line.
+func (w *waiter) WaitFailed() *core.AcquireError { return w.Busy() }
 
 // Leave implements localq.Line.
 func (w *waiter) Leave(*localq.Waiter) {
@@ -55,8 +55,8 @@ func (w *waiter) GiveBack(h core.Hold) {
 	w.locks.end(h.(*hold), nil)
 }
 
-// InTheWay implements localq.Line.
-func (w *waiter) InTheWay(*localq.Waiter) *core.LocalHold {
+// LocalBlocker implements localq.Line.
+func (w *waiter) LocalBlocker(*localq.Waiter) *core.LocalHold {
 	w.Lock()
 	defer w.Unlock()
 	for _, h := range w.entry.holds {

@@ -225,7 +225,7 @@ func (a arrival) Contended(core.Wait) {
 }
 func (arrival) Waiting(core.Wait) {}
 
-func (arrival) Stalled(core.LocalHold)              {}
+func (arrival) SelfWait(core.LocalHold)             {}
 func (arrival) IsForgotten() bool                   { return false }
 func (arrival) Renewed(error)                       {}
 func (arrival) Forgotten(core.LocalHold, time.Time) {}

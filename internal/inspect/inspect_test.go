@@ -230,9 +230,9 @@ func TestAnInspectorShowsTheLongestWaitInTheHoldersProcess(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.Lock("a")
 		for number, waited := range []time.Duration{0, time.Hour, 0} {
-			tell := &script.Tell{Keys: d.Keys, ID: scripttest.ID("a"), Calls: 3, Waited: waited, Number: number + 1}
+			tell := &script.ReportWaiters{Keys: d.Keys, ID: scripttest.ID("a"), Calls: 3, Waited: waited, Number: number + 1}
 			for range 2 { // as after a lost answer
-				if told, err := script.TellAnswer(d.Send(tell)); err != nil || told != script.Done {
+				if told, err := script.ReportWaitersAnswer(d.Send(tell)); err != nil || told != script.Done {
 					d.Fatal(told, err)
 				}
 			}

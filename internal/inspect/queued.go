@@ -41,7 +41,7 @@ func (i *Inspector) reading(ctx context.Context, how Scan, run func(*scan) error
 	}
 }
 
-// want returns the keys to read, without those that were read before.
+// want returns the keys to read, without the keys that were read before.
 func (s *scan) want(keys []string) (found []*wanted) {
 	for _, key := range keys {
 		if s.seen.add(key) {

@@ -92,14 +92,14 @@ func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err e
 		}
 	default:
 		err = i.readHolder(s, h, stored.TTL, stored.Now)
-		present[script.ParseAbout(h["owner"]).Place] = true
+		present[script.ParseHolderInfo(h["owner"]).Place] = true
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range stored.Tickets {
 		if id != script.ReadersTicket {
-			w := i.readTicket(stored.Noted[id], stored)
+			w := i.readTicket(stored.TicketTexts[id], stored)
 			w.Ticket = id
 			s.Waiters = append(s.Waiters, w)
 			present[w.place] = true
@@ -133,7 +133,7 @@ func (i *Inspector) readPermits(s *Status, h map[string]string, now time.Time) (
 		}
 		script.DescribeHolder(&h, p.Holder, now)
 		s.Mode, s.Holders = core.Permit.String(), append(s.Holders, h)
-		places = append(places, script.ParseAbout(p.Holder).Place)
+		places = append(places, script.ParseHolderInfo(p.Holder).Place)
 	}
 	sortHolders(s.Holders)
 	return places
@@ -224,8 +224,8 @@ func (i *Inspector) readTicket(text string, stored *script.Stored) Waiter {
 		at, calls, _ := strings.Cut(fields[5], "*")
 		w.Calls = max(countOf(calls), 1)
 		w.Mode, w.Process = fields[0], i.layout.ProcessOf(fields[3])
-		about := script.ParseAbout(fields[4])
-		w.Label, w.place, w.Process = about.Label, about.Place, cmp.Or(about.Process, w.Process)
+		info := script.ParseHolderInfo(fields[4])
+		w.Label, w.place, w.Process = info.Label, info.Place, cmp.Or(info.Process, w.Process)
 		if w.Mode == core.Permit.String() {
 			w.Weight, _ = strconv.Atoi(wanted)
 		}

@@ -56,8 +56,8 @@ func (h *Hold) Keep(d time.Duration) {
 	}
 }
 
-// Rest returns how long the key stays taken if the hold is released now.
-func (h *Hold) Rest() time.Duration {
+// Linger returns how long the key stays taken if the hold is released now.
+func (h *Hold) Linger() time.Duration {
 	if h.Abandoned || h.kept == nil {
 		return 0
 	}
@@ -66,7 +66,7 @@ func (h *Hold) Rest() time.Duration {
 
 // KeptUntil returns when that time ends, or zero if the key stays taken only as long as the hold lasts.
 func (h *Hold) KeptUntil() time.Time {
-	if h.Rest() == 0 {
+	if h.Linger() == 0 {
 		return time.Time{}
 	}
 	return *h.kept
@@ -90,7 +90,7 @@ func (h *Hold) Describe(process string, ttl time.Duration, now time.Time, at clo
 // BecomesForgotten records that the hold can no longer be released, if that is so, and reports whether that is new. It waits for
 // the end of a minimum hold.
 func (h *Hold) BecomesForgotten() bool {
-	if h.Over || h.Forgotten || h.Rest() > 0 || !h.Req.Events.IsForgotten() {
+	if h.Over || h.Forgotten || h.Linger() > 0 || !h.Req.Events.IsForgotten() {
 		return false
 	}
 	h.Forgotten = true
@@ -105,8 +105,8 @@ func (h *Hold) MaxEnd() clock.Instant {
 	return h.Since.Add(h.Req.MaxHold)
 }
 
-// OutOfTime returns the loss of a hold that has expired by now. ranOut is the reason if its lease was not renewed.
-func (h *Hold) OutOfTime(now clock.Instant, ranOut string) error {
+// ExpiryLoss returns the loss of a hold that has expired by now. ranOut is the reason if its lease was not renewed.
+func (h *Hold) ExpiryLoss(now clock.Instant, ranOut string) error {
 	why := ranOut
 	switch end := h.MaxEnd(); {
 	case end != 0 && !now.Before(end):

@@ -26,7 +26,7 @@ func TestAHoldSaysWhyItIsOutOfTime(t *testing.T) {
 		"it was forgotten":             {Req: &core.Request{}, Forgotten: true},
 		"it ran out of something else": NewHold(&core.Request{MaxHold: time.Second}, 1, now),
 	} {
-		if err := h.OutOfTime(now, "it ran out of something else"); !errors.Is(err, core.ErrLost) || !strings.Contains(err.Error(), want) {
+		if err := h.ExpiryLoss(now, "it ran out of something else"); !errors.Is(err, core.ErrLost) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -37,20 +37,20 @@ func TestAMinimumHoldKeepsTheKeyTaken(t *testing.T) {
 		events := &forgettable{forgotten: true}
 		h := NewHold(&core.Request{MinHold: time.Second, Events: events}, 1, clock.Now())
 		h.Keep(time.Millisecond) // it is kept longer already
-		if h.Rest() != time.Second || !h.KeptUntil().Equal(time.Now().Add(time.Second)) || h.BecomesForgotten() {
-			t.Errorf("%v are left, until %v", h.Rest(), h.KeptUntil())
+		if h.Linger() != time.Second || !h.KeptUntil().Equal(time.Now().Add(time.Second)) || h.BecomesForgotten() {
+			t.Errorf("%v are left, until %v", h.Linger(), h.KeptUntil())
 		}
 		h.Keep(time.Minute)
 		time.Sleep(59 * time.Second)
-		if h.Rest() != time.Second {
-			t.Errorf("%v are left of a minute", h.Rest())
+		if h.Linger() != time.Second {
+			t.Errorf("%v are left of a minute", h.Linger())
 		}
 		time.Sleep(2 * time.Second)
-		if h.Rest() != 0 || !h.KeptUntil().IsZero() || !h.BecomesForgotten() || h.BecomesForgotten() {
-			t.Errorf("%v are left of nothing; forgotten: %t", h.Rest(), h.Forgotten)
+		if h.Linger() != 0 || !h.KeptUntil().IsZero() || !h.BecomesForgotten() || h.BecomesForgotten() {
+			t.Errorf("%v are left of nothing; forgotten: %t", h.Linger(), h.Forgotten)
 		}
 		gone := NewHold(&core.Request{MinHold: time.Second}, 1, clock.Now())
-		if gone.Abandoned = true; gone.Rest() != 0 {
+		if gone.Abandoned = true; gone.Linger() != 0 {
 			t.Error("a call that gave up keeps the key")
 		}
 	})
@@ -76,7 +76,7 @@ func TestBlocksOfTokens(t *testing.T) {
 		}
 	}
 	tokens := NewTokens(5, 6)
-	if a, b := tokens.Take(), tokens.Take(); a != 5 || b != 6 || !tokens.AreUsed() || tokens.Last() != 6 {
+	if a, b := tokens.Take(), tokens.Take(); a != 5 || b != 6 || !tokens.IsEmpty() || tokens.Last() != 6 {
 		t.Errorf("tokens %d and %d, %+v", a, b, tokens)
 	}
 	renewed, fixed := &core.Request{Lease: time.Second}, &core.Request{Lease: time.Second, Fixed: true}

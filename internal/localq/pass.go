@@ -37,8 +37,8 @@ func (t *Tokens) Next() int64 { return t.next }
 // Last returns the last token.
 func (t *Tokens) Last() int64 { return t.last }
 
-// AreUsed reports whether none is left.
-func (t *Tokens) AreUsed() bool { return t.next > t.last }
+// IsEmpty reports whether none is left.
+func (t *Tokens) IsEmpty() bool { return t.next > t.last }
 
 // MayFollow reports whether the call to may receive a lease of that length after the call from: their terms must be the same, and
 // a fixed lease is not renewed for another call.

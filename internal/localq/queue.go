@@ -19,7 +19,7 @@ func (q *Queue) Push(w *Waiter) {
 	q.Len++
 	q.Joined++
 	w.Seq = q.Joined
-	if w.Tries() {
+	if w.OnlyTries() {
 		q.Tries++
 	}
 }
@@ -28,7 +28,7 @@ func (q *Queue) Push(w *Waiter) {
 func (q *Queue) Remove(w *Waiter) {
 	q.List.Remove(w)
 	q.Len--
-	if w.Tries() {
+	if w.OnlyTries() {
 		q.Tries--
 	}
 }

@@ -27,14 +27,14 @@ type Waiter struct {
 	Began clock.Instant
 
 	list.Links[*Waiter]
-	Seq  int64 // its number in the order in which calls joined the Queue
-	Told bool  // the caller knows, or is about to learn, that it has to wait
+	Seq      int64 // its number in the order in which calls joined the Queue
+	Notified bool  // the caller knows, or is about to learn, that it has to wait
 
-	tells, moves bool // the caller is to be notified that it has to wait, or that it has moved up
-	wait         core.Wait
-	hold         core.Hold
-	err          error
-	signal       chan struct{} // a notification, then the end; has room for both
+	notifyWait, notifyMove bool // the caller is to be notified that it has to wait, or that it has moved up
+	wait                   core.Wait
+	hold                   core.Hold
+	err                    error
+	signal                 chan struct{} // a notification, then the end; has room for both
 }
 
 // A Line is where a Waiter waits. Its mutex guards the Waiter.
@@ -42,14 +42,15 @@ type Line interface {
 	sync.Locker
 	// Busy returns the error of a call that has holders in its way. The Line is locked, here and unless noted otherwise.
 	Busy() *core.AcquireError
-	// InVain returns the error of a wait that ends without the lock.
-	InVain() *core.AcquireError
+	// WaitFailed returns the error of a wait that ends without the lock.
+	WaitFailed() *core.AcquireError
 	// Leave removes the Waiter, and ends whatever no caller waits for afterwards.
 	Leave(w *Waiter)
 	// GiveBack releases a hold that its caller no longer wants. The Line is not locked.
 	GiveBack(h core.Hold)
-	// InTheWay returns a hold of this process that is in the way of the Waiter, or nil if none is known. The Line is not locked.
-	InTheWay(w *Waiter) *core.LocalHold
+	// LocalBlocker returns a hold of this process that is in the way of the Waiter, or nil if none is known. The Line is not
+	// locked.
+	LocalBlocker(w *Waiter) *core.LocalHold
 }
 
 // NewWaiter returns the Waiter of a call that began at that time.
@@ -78,19 +79,19 @@ func (w *Waiter) HasEnded() bool {
 	return ok && !time.Now().Before(deadline)
 }
 
-// Tries reports whether the call only tries.
-func (w *Waiter) Tries() bool { return w.Req.Wait == 0 }
+// OnlyTries reports whether the call only tries.
+func (w *Waiter) OnlyTries() bool { return w.Req.Wait == 0 }
 
 // EndsWithOutage reports whether the call does not wait for an unreachable server: it then continues without the lock, or tries
 // again by itself.
 func (w *Waiter) EndsWithOutage() bool { return w.Req.FailOpen || w.Req.Once || w.Req.Leads }
 
 // FailsFast reports whether the call ends soon if a server is unreachable.
-func (w *Waiter) FailsFast() bool { return w.Tries() || w.EndsWithOutage() }
+func (w *Waiter) FailsFast() bool { return w.OnlyTries() || w.EndsWithOutage() }
 
 // IsPatient reports whether only an answer can end the wait.
 func (w *Waiter) IsPatient() bool {
-	return w.Ctx.Done() == nil && (w.Tries() || w.Req.Wait == core.Forever)
+	return w.Ctx.Done() == nil && (w.OnlyTries() || w.Req.Wait == core.Forever)
 }
 
 // Until returns when the wait ends by itself; zero: never.
@@ -121,14 +122,14 @@ func (w *Waiter) Finish(h core.Hold, err error) {
 
 // Notify notifies the caller, in its own goroutine, of the holders in its way, and later of its moves up the queue.
 func (w *Waiter) Notify(wait core.Wait) {
-	pending := w.tells || w.moves
+	pending := w.notifyWait || w.notifyMove
 	switch {
-	case w.Tries():
+	case w.OnlyTries():
 		return
-	case !w.Told:
-		w.Told, w.tells = true, true
+	case !w.Notified:
+		w.Notified, w.notifyWait = true, true
 	case w.Req.WantsMoves && wait.Position != 0 && wait.Position != w.wait.Position:
-		w.moves = !w.tells
+		w.notifyMove = !w.notifyWait
 	default:
 		return
 	}
@@ -138,8 +139,8 @@ func (w *Waiter) Notify(wait core.Wait) {
 	}
 }
 
-// Tell records that the goroutine that made the Waiter is itself notifying the caller of wait.
-func (w *Waiter) Tell(wait core.Wait) { w.Told, w.wait = true, wait }
+// MarkNotified records that the goroutine that made the Waiter is itself notifying the caller of wait.
+func (w *Waiter) MarkNotified(wait core.Wait) { w.Notified, w.wait = true, wait }
 
 // tryPatience is how long a call that only tries waits for a server. With default settings, go-redis would wait for 10 s and
 // more.
@@ -161,13 +162,13 @@ func (w *Waiter) Limit() (limit <-chan time.Time, stop func()) {
 // News returns the result of the wait if it has ended. Otherwise it calls the caller's events.
 func (w *Waiter) News(l Line) (core.Hold, error) {
 	l.Lock()
-	h, err, tells, moves, wait := w.hold, w.err, w.tells, w.moves, w.wait
-	w.tells, w.moves = false, false
+	h, err, notifyWait, notifyMove, wait := w.hold, w.err, w.notifyWait, w.notifyMove, w.wait
+	w.notifyWait, w.notifyMove = false, false
 	l.Unlock()
 	switch {
-	case tells:
+	case notifyWait:
 		w.Req.Events.Contended(wait)
-	case moves && h == nil && err == nil:
+	case notifyMove && h == nil && err == nil:
 		w.Req.Events.Waiting(wait)
 	}
 	return h, err
@@ -210,15 +211,15 @@ func (w *Waiter) Await(l Line, selfWait <-chan struct{}, deadlock <-chan *core.D
 // notifySelfWait notifies the caller of a hold of this process that has been in its way since it began to wait: the hold may be
 // its own. It leaves out calls for a semaphore with several permits, which no single hold blocks.
 func (w *Waiter) notifySelfWait(l Line) {
-	if w.Req.Permits > 1 || clock.Since(w.Began) < core.StallAfter { // selfWait is closed early when the implementation is closed
+	if w.Req.Permits > 1 || clock.Since(w.Began) < core.SelfWaitAfter { // selfWait is closed early when the implementation is closed
 		return
 	}
-	found := l.InTheWay(w)
+	found := l.LocalBlocker(w)
 	l.Lock()
 	waits := !w.IsOver()
 	l.Unlock()
 	if waits && found != nil && !found.Since.After(w.Began.Time()) {
-		w.Req.Events.Stalled(*found)
+		w.Req.Events.SelfWait(*found)
 	}
 }
 
@@ -236,15 +237,15 @@ func (w *Waiter) cancel(l Line, ended error) error {
 		defer l.Unlock()
 		return w.err
 	default:
-		err = l.InVain()
+		err = l.WaitFailed()
 		l.Leave(w)
 		l.Unlock()
 	}
-	return WithEnd(err, ended)
+	return WithContextErr(err, ended)
 }
 
-// WithEnd makes err also wrap the error of the call's context; nil: the context has not ended.
-func WithEnd(err *core.AcquireError, ended error) *core.AcquireError {
+// WithContextErr makes err also wrap the error of the call's context; nil: the context has not ended.
+func WithContextErr(err *core.AcquireError, ended error) *core.AcquireError {
 	if ended != nil {
 		err.Err = fmt.Errorf("%w: %w", err.Err, ended)
 	}

@@ -24,10 +24,10 @@ type stand struct {
 }
 
 func (s *stand) Busy() *core.AcquireError               { return Busy(nil) }
-func (s *stand) InVain() *core.AcquireError             { return &core.AcquireError{Err: s.inVain} }
+func (s *stand) WaitFailed() *core.AcquireError         { return &core.AcquireError{Err: s.inVain} }
 func (s *stand) Leave(w *Waiter)                        { s.left = append(s.left, w) }
 func (s *stand) GiveBack(h core.Hold)                   { s.gaveBack = append(s.gaveBack, h) }
-func (s *stand) InTheWay(*Waiter) *core.LocalHold       { return s.inTheWay }
+func (s *stand) LocalBlocker(*Waiter) *core.LocalHold   { return s.inTheWay }
 func (s *stand) finish(w *Waiter, h core.Hold, e error) { s.Lock(); w.Finish(h, e); s.Unlock() }
 
 // A caller records its events.
@@ -37,9 +37,9 @@ type caller struct {
 	stalled          []int64
 }
 
-func (c *caller) Contended(w core.Wait)    { c.contended = append(c.contended, w.Position) }
-func (c *caller) Waiting(w core.Wait)      { c.moved = append(c.moved, w.Position) }
-func (c *caller) Stalled(h core.LocalHold) { c.stalled = append(c.stalled, h.Token) }
+func (c *caller) Contended(w core.Wait)     { c.contended = append(c.contended, w.Position) }
+func (c *caller) Waiting(w core.Wait)       { c.moved = append(c.moved, w.Position) }
+func (c *caller) SelfWait(h core.LocalHold) { c.stalled = append(c.stalled, h.Token) }
 
 type someHold struct{ core.Hold }
 
@@ -163,7 +163,7 @@ func TestACallerIsNotifiedOnceOfItsWaitAndThenOfItsMoves(t *testing.T) {
 		t.Error("a call that only tries was notified that it waits")
 	}
 	told, c := newWaiter(t.Context(), func(r *core.Request) { r.WantsMoves = false })
-	told.Tell(core.Wait{Position: 3})
+	told.MarkNotified(core.Wait{Position: 3})
 	told.Notify(core.Wait{Position: 2})
 	if _, _ = told.Poll(s); c.contended != nil || c.moved != nil {
 		t.Errorf("a call that does not want moves was notified of waits %v and moves %v", c.contended, c.moved)
@@ -177,7 +177,7 @@ func TestACallIsNotifiedOfAHoldOfItsOwnProcess(t *testing.T) {
 			s := &stand{inTheWay: &core.LocalHold{Token: 7, Since: time.Now().Add(since)}}
 			stalled := make(chan struct{})
 			time.AfterFunc(after, func() { close(stalled) })
-			time.AfterFunc(2*core.StallAfter, func() { s.finish(w, &someHold{}, nil) })
+			time.AfterFunc(2*core.SelfWaitAfter, func() { s.finish(w, &someHold{}, nil) })
 			_, _ = w.Await(s, stalled, nil)
 			return c.stalled
 		}
@@ -185,10 +185,10 @@ func TestACallIsNotifiedOfAHoldOfItsOwnProcess(t *testing.T) {
 			got  []int64
 			want int
 		}{
-			"that was there before":    {stall(ordinary, -time.Second, core.StallAfter), 1},
-			"that came later":          {stall(ordinary, time.Millisecond, core.StallAfter), 0},
-			"before it has stalled":    {stall(ordinary, -time.Second, core.StallAfter/2), 0},
-			"which has one of permits": {stall(func(r *core.Request) { r.Permits = 2 }, -time.Second, core.StallAfter), 0},
+			"that was there before":    {stall(ordinary, -time.Second, core.SelfWaitAfter), 1},
+			"that came later":          {stall(ordinary, time.Millisecond, core.SelfWaitAfter), 0},
+			"before it has stalled":    {stall(ordinary, -time.Second, core.SelfWaitAfter/2), 0},
+			"which has one of permits": {stall(func(r *core.Request) { r.Permits = 2 }, -time.Second, core.SelfWaitAfter), 0},
 		} {
 			if len(test.got) != test.want {
 				t.Errorf("a hold %s: %v", name, test.got)

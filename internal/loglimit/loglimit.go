@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Every is the shortest time between two lines of one kind.
-const Every = 10 * time.Second
+// Interval is the shortest time between two lines of one kind.
+const Interval = 10 * time.Second
 
 // A Limit decides which lines are written. Its zero value is ready to use. It is safe for concurrent use.
 type Limit struct {
@@ -43,7 +43,7 @@ func (l *Limit) Allow(name string) (missed int, ok bool) {
 		return 0, false
 	}
 	missed = k.missed
-	k.next, k.missed = now.Add(Every), 0
+	k.next, k.missed = now.Add(Interval), 0
 	return missed, true
 }
 

@@ -27,7 +27,7 @@ func TestOneLineOfEachKindInAWhile(t *testing.T) {
 		for range 5 {
 			want("OOM", 0, false)
 		}
-		time.Sleep(loglimit.Every - time.Nanosecond)
+		time.Sleep(loglimit.Interval - time.Nanosecond)
 		want("OOM", 0, false)
 		time.Sleep(time.Nanosecond)
 		want("OOM", 6, true)

@@ -9,7 +9,7 @@ import (
 // An Outcome is the end of a wait, a hold or a renewal.
 type Outcome uint8
 
-// Outcomes. Waits have those up to Failed; holds and renewals may also fail.
+// Outcomes. A wait has one of the outcomes up to Failed. Holds and renewals may also be Failed.
 const (
 	Acquired Outcome = iota
 	NotAcquired
@@ -30,8 +30,16 @@ var outcomeNames = [Outcomes]string{
 // String returns the name of the outcome in reports.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// TypeBusy is the error type of a call that found the lock busy and did not wait.
-const TypeBusy = "lock_not_acquired"
+const (
+	typeBusy    = "lock_not_acquired"
+	typeSettled = "lock_settled"
+)
+
+// IsFailure reports whether err, of a wait, is a failure. It is none if the call found the lock busy and did not wait, or if
+// package idempotency has answered it without the lock.
+func IsFailure(err error) bool {
+	return err != nil && ErrorType(err) != typeBusy && ErrorType(err) != typeSettled
+}
 
 // OutcomeOf returns the outcome of a wait that returned err.
 func OutcomeOf(err error) Outcome {
@@ -39,7 +47,7 @@ func OutcomeOf(err error) Outcome {
 		return Acquired
 	}
 	switch ErrorType(err) {
-	case TypeBusy, "lock_too_many_waiters":
+	case typeBusy, typeSettled, "lock_too_many_waiters":
 		return NotAcquired
 	case "lock_timeout":
 		return TimedOut

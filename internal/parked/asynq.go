@@ -80,8 +80,8 @@ func ListOf(queue, lock string) string { return InQueue(queue, "lockmw:parked:")
 // tasks to be woken when the lock is free.
 type Store struct{ Redis redis.UniversalClient }
 
-// A Want names a list: a queue, and the Redis key of the lock that its tasks want.
-type Want struct{ Queue, Lock string }
+// A ListID names a list: a queue, and the Redis key of the lock that its tasks want.
+type ListID struct{ Queue, Lock string }
 
 const (
 	// maxPause exceeds the time after which asynq retries a parked task that nothing wakes. park.lua chooses that time.
@@ -90,8 +90,8 @@ const (
 	listsLast = maxPause + 2*time.Minute
 	// arrival bounds the time in which a woken task gets its lock or is parked again.
 	arrival = 2 * time.Second
-	// AnswerIn bounds a call to Redis.
-	AnswerIn = 2 * time.Second
+	// CallTimeout bounds a call to Redis.
+	CallTimeout = 2 * time.Second
 	// looksAtMost is the greatest number of locks that are checked together.
 	looksAtMost = 1000
 )
@@ -111,9 +111,9 @@ var (
 	restoreScript = redis.NewScript(signLua + restoreLua)
 )
 
-// A Busy is a task that met a busy lock.
-type Busy struct {
-	Want
+// A BusyTask is a task that met a busy lock.
+type BusyTask struct {
+	ListID
 
 	ID          string
 	Began       time.Time     // when its attempt began
@@ -125,9 +125,9 @@ type Busy struct {
 
 // An Answer tells what to do with a task that met a busy lock.
 type Answer struct {
-	What  Action
-	Due   time.Time // when asynq retries it if nothing wakes it; see Delay
-	Woken bool      // it was woken from the list
+	Action Action
+	Due    time.Time // when asynq retries it if nothing wakes it; see Delay
+	Woken  bool      // it was woken from the list
 }
 
 // An Action is the next step of a task.
@@ -143,8 +143,8 @@ const (
 )
 
 // Park puts a task on its list.
-func (s Store) Park(ctx context.Context, b Busy) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, AnswerIn)
+func (s Store) Park(ctx context.Context, b BusyTask) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	keys := []string{ListOf(b.Queue, b.Lock), LocksOf(b.Queue), TaskPrefix(b.Queue) + b.ID, InQueue(b.Queue, "pending")}
 	got, err := parkScript.Run(ctx, s.Redis, keys, b.ID, b.Lock, listsLast.Milliseconds(), b.Began.UnixMicro(), time.Since(b.Began).Microseconds(),
@@ -155,7 +155,7 @@ func (s Store) Park(ctx context.Context, b Busy) (Answer, error) {
 	if len(got) != 3 {
 		return Answer{}, fmt.Errorf("asynqmw: unexpected answer %v of park.lua", got)
 	}
-	return Answer{What: Action(got[0]), Due: time.Unix(got[1], 0), Woken: got[2] == 1}, nil
+	return Answer{Action: Action(got[0]), Due: time.Unix(got[1], 0), Woken: got[2] == 1}, nil
 }
 
 // A When is the condition for waking tasks.
@@ -168,18 +168,18 @@ const (
 	Held   When = "held"  // to wait with others, if no older task waits in its worker
 )
 
-// A Wakening is the result of Wake.
-type Wakening struct {
-	Left int  // number of tasks on the list; -1: it was not read
-	Soon bool // wake again immediately
-	Some bool // tasks were moved to the front of their queue
-	Next bool // with Ahead: a task is on its way, or waits in its worker
+// A WakeResult is the result of Wake.
+type WakeResult struct {
+	Left      int  // number of tasks on the list; -1: it was not read
+	WakeAgain bool // wake again immediately
+	Moved     bool // tasks were moved to the front of their queue
+	Next      bool // with Ahead: a task is on its way, or waits in its worker
 }
 
 // Wake moves tasks of a list to the front of their queue, until n are on their way or wait. Tasks in gone have got the lock,
 // and are removed from the list.
-func (s Store) Wake(w Want, n int, when When, gone []string) (Wakening, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), AnswerIn)
+func (s Store) Wake(w ListID, n int, when When, gone []string) (WakeResult, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), CallTimeout)
 	defer cancel()
 	keys := []string{ListOf(w.Queue, w.Lock), LocksOf(w.Queue)}
 	for _, name := range []string{"pending", "retry", "archived", "paused"} {
@@ -191,17 +191,17 @@ func (s Store) Wake(w Want, n int, when When, gone []string) (Wakening, error) {
 	}
 	got, err := wakeScript.Run(ctx, s.Redis, keys, args...).Int64Slice()
 	if err != nil {
-		return Wakening{}, err
+		return WakeResult{}, err
 	}
 	if len(got) != 4 {
-		return Wakening{}, fmt.Errorf("asynqmw: unexpected answer %v of wake.lua", got)
+		return WakeResult{}, fmt.Errorf("asynqmw: unexpected answer %v of wake.lua", got)
 	}
-	return Wakening{Left: int(got[0]), Soon: got[1] == 1, Some: got[2] > 0, Next: got[3] > 0}, nil
+	return WakeResult{Left: int(got[0]), WakeAgain: got[1] == 1, Moved: got[2] > 0, Next: got[3] > 0}, nil
 }
 
 // State returns asynq's name of the state of a task; "" if there is no such task.
 func (s Store) State(ctx context.Context, queue, id string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, AnswerIn)
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	state, err := s.Redis.HGet(ctx, TaskPrefix(queue)+id, "state").Result()
 	if errors.Is(err, redis.Nil) {
@@ -216,7 +216,7 @@ const Active = "active"
 // Restore puts a task that asynq has archived into the retry set, to be retried at due. The attempt that began at began was its
 // last, but only its lock was busy; isParked says whether Park has parked it. It reports whether the attempt is still active.
 func (s Store) Restore(queue, id string, began, due time.Time, isParked bool) (active bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), AnswerIn)
+	ctx, cancel := context.WithTimeout(context.Background(), CallTimeout)
 	defer cancel()
 	now := time.Now().UTC()
 	day := now.Format(time.DateOnly)

@@ -19,14 +19,14 @@ type table struct {
 	t     *testing.T
 	rdb   *redis.Client
 	store parked.Store
-	want  parked.Want
+	want  parked.ListID
 	began time.Time // the last attempt
 }
 
 func eachTable(t *testing.T, test func(tb *table)) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		rdb := s.NewClient(t)
-		test(&table{t, rdb, parked.Store{Redis: rdb}, parked.Want{Queue: "default", Lock: "lockmw:{item:7}"}, time.Now()})
+		test(&table{t, rdb, parked.Store{Redis: rdb}, parked.ListID{Queue: "default", Lock: "lockmw:{item:7}"}, time.Now()})
 	})
 }
 
@@ -66,21 +66,21 @@ func (tb *table) starts(ids ...string) {
 	}
 }
 
-func (tb *table) busy(id string) parked.Busy {
+func (tb *table) busy(id string) parked.BusyTask {
 	tb.began = time.Now()
-	return parked.Busy{Want: tb.want, ID: id, Began: tb.began}
+	return parked.BusyTask{ListID: tb.want, ID: id, Began: tb.began}
 }
 
-func (tb *table) waits(id string) parked.Busy {
+func (tb *table) waits(id string) parked.BusyTask {
 	b := tb.busy(id)
 	b.Stay = time.Minute
 	return b
 }
 
-func (tb *table) asks(b parked.Busy, what parked.Action, woken bool) (due int64) {
+func (tb *table) asks(b parked.BusyTask, what parked.Action, woken bool) (due int64) {
 	tb.t.Helper()
 	got, err := tb.store.Park(context.Background(), b)
-	if err != nil || got.What != what || got.Woken != woken {
+	if err != nil || got.Action != what || got.Woken != woken {
 		tb.t.Errorf("park %+v: %+v %v, want %v %v", b, got, err, what, woken)
 	}
 	return got.Due.Unix()
@@ -99,7 +99,7 @@ func (tb *table) parks(ids ...string) {
 func (tb *table) wakes(n int, when parked.When, left int, want ...string) {
 	tb.t.Helper()
 	before := len(tb.pending())
-	if got := tb.wake(n, when); got.Left != left || got.Soon {
+	if got := tb.wake(n, when); got.Left != left || got.WakeAgain {
 		tb.t.Errorf("%+v, want %d left", got, left)
 	}
 	if now := tb.pending(); !slices.Equal(now[:len(now)-before], want) {
@@ -107,7 +107,7 @@ func (tb *table) wakes(n int, when parked.When, left int, want ...string) {
 	}
 }
 
-func (tb *table) wake(n int, when parked.When, gone ...string) parked.Wakening {
+func (tb *table) wake(n int, when parked.When, gone ...string) parked.WakeResult {
 	tb.t.Helper()
 	got, err := tb.store.Wake(tb.want, n, when, gone)
 	if err != nil {
@@ -248,7 +248,7 @@ func TestATaskThatWaitedInItsWorkerInVainIsWoken(t *testing.T) {
 		tb.starts("a")
 		due := tb.asks(tb.waits("a"), parked.WaitInWorker, false)
 		tb.parks("b")
-		for soon := false; !soon; soon = tb.wake(1, parked.Held).Soon { // it has waited, and is on its way back into the queue
+		for soon := false; !soon; soon = tb.wake(1, parked.Held).WakeAgain { // it has waited, and is on its way back into the queue
 			tb.isOnItsWayUntil("a", time.Now().Add(14*time.Millisecond).UnixMicro())
 		}
 		tb.task("a", "retry", due)
@@ -312,7 +312,7 @@ func TestATaskThatIsStillActiveIsWaitedForAndNotOvertaken(t *testing.T) {
 		tb.starts("a")
 		tb.asks(tb.busy("a"), parked.Park, false)
 		tb.staysFresh("a")
-		if got := tb.wake(1, parked.Anyway); !got.Soon || got.Left != 2 {
+		if got := tb.wake(1, parked.Anyway); !got.WakeAgain || got.Left != 2 {
 			t.Errorf("%+v", got)
 		}
 		tb.listed("a", "b")
@@ -376,7 +376,7 @@ func TestManyThatCannotBeMovedLeaveTheListBitByBit(t *testing.T) {
 		for _, id := range ids[:149] {
 			tb.do("DEL", key(id))
 		}
-		if got := tb.wake(1, parked.Anyway); !got.Soon || got.Left != 50 {
+		if got := tb.wake(1, parked.Anyway); !got.WakeAgain || got.Left != 50 {
 			t.Errorf("%+v", got)
 		}
 		tb.wakes(1, parked.Anyway, 1, "149")

@@ -14,16 +14,16 @@ var lookLua string
 
 var lookScript = redis.NewScript(lookLua)
 
-// TurnLasts is how long a server keeps the turn without another call of Look.
-const TurnLasts = 1500 * time.Millisecond
+// TurnTTL is how long a server keeps the turn without another call of Look.
+const TurnTTL = 1500 * time.Millisecond
 
-// LookerOf returns the key of the id of the server that has the turn to check the lists of a queue.
-func LookerOf(queue string) string { return InQueue(queue, "lockmw:looker") }
+// TurnOf returns the key of the id of the server that has the turn to check the lists of a queue.
+func TurnOf(queue string) string { return InQueue(queue, "lockmw:looker") }
 
 // Look returns the locks that have a list in a queue: all, or some at random if there are many. It reports whether the server
-// with this id has the turn to check them. The turn lasts for TurnLasts unless the server calls Look again.
+// with this id has the turn to check them. The turn lasts for TurnTTL unless the server calls Look again.
 func (s Store) Look(ctx context.Context, queue, id string) (locks []string, turn bool, err error) {
-	return s.look(ctx, queue, id, TurnLasts)
+	return s.look(ctx, queue, id, TurnTTL)
 }
 
 // EndTurn gives up the turn of a server, so that another one gets it.
@@ -33,7 +33,7 @@ func (s Store) EndTurn(ctx context.Context, queue, id string) error {
 }
 
 func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) (locks []string, turn bool, err error) {
-	got, err := lookScript.Run(ctx, s.Redis, []string{LookerOf(queue), LocksOf(queue)}, id, lasts.Milliseconds(), looksAtMost).Slice()
+	got, err := lookScript.Run(ctx, s.Redis, []string{TurnOf(queue), LocksOf(queue)}, id, lasts.Milliseconds(), looksAtMost).Slice()
 	if err != nil {
 		return nil, false, err
 	}
@@ -46,9 +46,8 @@ func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) 
 	return locks, fmt.Sprint(got[0]) == "1", nil
 }
 
-// Free returns those of the locks, given by their Redis keys, that are free. On a single server it asks about all locks
-// together, and splits the group in halves only where some are free. A Cluster, or a client of an unknown type, is asked for
-// each lock.
+// Free returns which of the locks, given by their Redis keys, are free. On a single server it asks about all locks together, and
+// splits the group in halves only where some are free. A Cluster, or a client of an unknown type, is asked for each lock.
 func Free(ctx context.Context, rdb redis.UniversalClient, locks []string) (free []string, err error) {
 	var groups [][]string
 	if _, ok := rdb.(*redis.Client); ok && len(locks) > 0 {

@@ -26,7 +26,7 @@ func (tb *table) looks(id string, turn bool, locks ...string) {
 
 func TestOneServerHasTheTurnToLook(t *testing.T) {
 	eachTable(t, func(tb *table) {
-		looker := parked.LookerOf("default")
+		looker := parked.TurnOf("default")
 		tb.looks("a", false)
 		if tb.rdb.Exists(t.Context(), looker).Val() != 0 {
 			t.Error("a server has the turn although there is no list")
@@ -36,7 +36,7 @@ func TestOneServerHasTheTurnToLook(t *testing.T) {
 		tb.looks("b", false, tb.want.Lock)
 		tb.do("PEXPIRE", looker, 100)
 		tb.looks("a", true, tb.want.Lock) // as does a copy of its call
-		if left := tb.rdb.PTTL(t.Context(), looker).Val(); left <= 100*time.Millisecond || left > parked.TurnLasts {
+		if left := tb.rdb.PTTL(t.Context(), looker).Val(); left <= 100*time.Millisecond || left > parked.TurnTTL {
 			t.Errorf("the turn lasts for another %v", left)
 		}
 		for range 2 {

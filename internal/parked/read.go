@@ -40,8 +40,8 @@ type List struct {
 }
 
 const (
-	// Most is the greatest number of tasks that are read for a queue and lock.
-	Most = 100
+	// MaxTasks is the greatest number of tasks that are read for a queue and lock.
+	MaxTasks = 100
 	// queuesKnownFor is how long a Reader uses its list of queues before it reads them again.
 	queuesKnownFor = 5 * time.Second
 	// page is the number of locks read together.
@@ -133,7 +133,7 @@ func (r *Reader) read(ctx context.Context, places []place) (all List, err error)
 	answers := make([]*redis.Cmd, len(places))
 	for i, p := range places {
 		keys := []string{ListOf(p.queue, p.lock), InQueue(p.queue, "retry"), InQueue(p.queue, "archived")}
-		answers[i] = pipe.Eval(ctx, signLua+listLua, keys, TaskPrefix(p.queue), Most)
+		answers[i] = pipe.Eval(ctx, signLua+listLua, keys, TaskPrefix(p.queue), MaxTasks)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return List{}, err

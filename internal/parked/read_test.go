@@ -64,13 +64,13 @@ func TestTasksAreReadByQueueAndPlace(t *testing.T) {
 func TestAReaderReadsAsMuchOfAListAsItShows(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Mini(t).NewClient(t)
-	ids := make([]string, parked.Most+7)
+	ids := make([]string, parked.MaxTasks+7)
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
 	}
 	parkedtest.Park(t, rdb, "default", "lockmw:{item:7}", time.Now(), ids...)
 	list, err := parked.NewReader(rdb, "lockmw").Tasks(t.Context(), "item:7")
-	if err != nil || len(list.Tasks) != parked.Most || list.More != 7 {
+	if err != nil || len(list.Tasks) != parked.MaxTasks || list.More != 7 {
 		t.Errorf("%d tasks and %d more, %v", len(list.Tasks), list.More, err)
 	}
 }

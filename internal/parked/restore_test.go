@@ -124,7 +124,7 @@ func TestATaskThatWasSetAsideIsWokenIfItsProcessDied(t *testing.T) {
 	eachTable(t, func(tb *table) {
 		tb.archives("a", 0)
 		tb.staysFresh("a")
-		if got := tb.wake(1, parked.Anyway); !got.Soon { // its process may be about to restore it
+		if got := tb.wake(1, parked.Anyway); !got.WakeAgain { // its process may be about to restore it
 			t.Errorf("%+v", got)
 		}
 		tb.isIn("a", "archived", "archived")

@@ -39,7 +39,7 @@ func (b *bid) ask() {
 			wait = core.Forever
 		}
 		v := e.newVote(n, b.terms, wait)
-		v.bid, v.extra.Token, v.extra.Tokens, v.extra.Wants = b, token, e.tokensWanted(), lead.Req.Wait != 0
+		v.bid, v.extra.Token, v.extra.Tokens, v.extra.NotifyHolder = b, token, e.tokensWanted(), lead.Req.Wait != 0
 		b.votes[n.index] = v
 		v.send(lead.Ctx)
 	}
@@ -61,7 +61,7 @@ func (b *bid) findFirst() *node {
 // queueAt queues the bid at a node.
 func (b *bid) queueAt(n *node, lead *localq.Waiter) {
 	v := b.e.newVote(n, b.terms, core.Forever)
-	v.bid, v.extra.Tokens, v.extra.Wants = b, b.e.tokensWanted(), true
+	v.bid, v.extra.Tokens, v.extra.NotifyHolder = b, b.e.tokensWanted(), true
 	if first := b.votes[b.first.index]; first != nil && first.state == granted {
 		v.extra.Token = first.hold.Token()
 	}
@@ -87,7 +87,7 @@ func (b *bid) askRest(first *vote) {
 			continue
 		}
 		v := e.newVote(n, b.terms, 0)
-		v.bid, v.extra.Token, v.extra.Tokens, v.extra.Wants = b, first.hold.Token(), e.tokensWanted(), true
+		v.bid, v.extra.Token, v.extra.Tokens, v.extra.NotifyHolder = b, first.hold.Token(), e.tokensWanted(), true
 		b.votes[n.index] = v
 		v.send(lead.Ctx)
 	}

@@ -245,7 +245,7 @@ func (b *bid) giveUp() {
 	b.e.why = b.whyUnavailable()
 	b.end()
 	drop(b.votes)
-	b.e.tidy()
+	b.e.removeIfIdle()
 }
 
 // end ends the bid. The caller must drop its requests, or make a lease of them.

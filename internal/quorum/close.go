@@ -83,15 +83,15 @@ func (l *Locks) Close() error {
 
 // awaitEndings waits until the nodes have confirmed all releases, or confirm no more. A lock is free when a quorum has
 // confirmed.
-func (l *Locks) awaitEndings() engine.Left {
+func (l *Locks) awaitEndings() engine.Unreleased {
 	var mu sync.Mutex
-	var all []engine.Left
+	var all []engine.Unreleased
 	each(l.nodes, func(n *node) {
 		left := n.engine.AwaitEndings()
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, left)
 	})
-	slices.SortFunc(all, func(a, b engine.Left) int { return a.Holds - b.Holds })
+	slices.SortFunc(all, func(a, b engine.Unreleased) int { return a.Holds - b.Holds })
 	return all[l.cfg.Quorum-1] // assumes that a node with more locks left has also left the locks of a node with fewer
 }

@@ -34,7 +34,7 @@ func (e *entry) enqueue(w *localq.Waiter) error {
 		waiting-- // the first of them may get the lock immediately
 	}
 	switch most := w.Req.MaxWaiters; {
-	case w.Tries() && held:
+	case w.OnlyTries() && held:
 		return localq.Busy(holders)
 	case most > 0 && waiting >= most:
 		return localq.TooMany(waiting, holders)
@@ -64,7 +64,7 @@ func (e *entry) start() {
 		return
 	}
 	if e.waiters.Leader() == nil {
-		e.tidy()
+		e.removeIfIdle()
 		return
 	}
 	b := &bid{e: e, begun: time.Now(), votes: make([]*vote, len(e.l.nodes))}
@@ -75,7 +75,7 @@ func (e *entry) start() {
 // waits reports whether any caller wants more than one try.
 func (e *entry) waits() bool {
 	for w := range e.waiters.All() {
-		if !w.Tries() && !w.HasEnded() {
+		if !w.OnlyTries() && !w.HasEnded() {
 			return true
 		}
 	}
@@ -88,7 +88,7 @@ func (e *entry) finish(w *localq.Waiter, h core.Hold, err error) {
 	w.Finish(h, err)
 }
 
-// failAll ends all waits, or those for which fail returns true.
+// failAll ends the waits for which fail returns true; nil: all waits.
 func (e *entry) failAll(err error, fail func(*localq.Waiter) bool) {
 	for w := range e.waiters.All() {
 		if fail == nil || fail(w) {
@@ -117,8 +117,8 @@ func (e *entry) Busy() *core.AcquireError {
 	return localq.Busy(holders)
 }
 
-// InVain implements localq.Line.
-func (e *entry) InVain() *core.AcquireError {
+// WaitFailed implements localq.Line.
+func (e *entry) WaitFailed() *core.AcquireError {
 	why := e.why
 	if b := e.bid; b != nil {
 		why = b.whyUnavailable()
@@ -144,8 +144,8 @@ func (e *entry) GiveBack(h core.Hold) {
 	_, _ = h.Release(localq.GiveUpPatience) // the engines retry failed releases in the background
 }
 
-// InTheWay implements localq.Line.
-func (e *entry) InTheWay(*localq.Waiter) *core.LocalHold {
+// LocalBlocker implements localq.Line.
+func (e *entry) LocalBlocker(*localq.Waiter) *core.LocalHold {
 	h := e.holder.Load()
 	if h == nil {
 		return nil
@@ -160,11 +160,11 @@ func (e *entry) abandon() {
 		b.end()
 		drop(b.votes)
 	}
-	e.tidy()
+	e.removeIfIdle()
 }
 
-// tidy removes the entry if it is not used.
-func (e *entry) tidy() {
+// removeIfIdle removes the entry if it is not used.
+func (e *entry) removeIfIdle() {
 	if e.waiters.Len == 0 && e.bid == nil && e.lease == nil && e.release == nil && e.l.entries[e.key] == e {
 		delete(e.l.entries, e.key)
 	}

@@ -61,8 +61,8 @@ func (c *calling) ShuttingDown() { c.note(func(h *heard) { h.shutdowns++ }) }
 // Waiting implements core.Events.
 func (c *calling) Waiting(core.Wait) {}
 
-// Stalled implements core.Events.
-func (c *calling) Stalled(core.LocalHold) {}
+// SelfWait implements core.Events.
+func (c *calling) SelfWait(core.LocalHold) {}
 
 // IsForgotten implements core.Events.
 func (c *calling) IsForgotten() bool { return false }

@@ -39,13 +39,13 @@ func (h *hold) onLimit() {
 		l.mu.Unlock()
 		return
 	}
-	notify := h.lease.lose(h.outOfTime())
+	notify := h.lease.lose(h.expiryLoss())
 	l.unlockAndNotify(notify)
 }
 
-// outOfTime returns the loss of a hold whose time has expired.
-func (h *hold) outOfTime() error {
-	return h.OutOfTime(clock.Now(), "its lease expired without a renewal at enough nodes")
+// expiryLoss returns the loss of a hold whose time has expired.
+func (h *hold) expiryLoss() error {
+	return h.ExpiryLoss(clock.Now(), "its lease expired without a renewal at enough nodes")
 }
 
 // end ends the hold in this process. lost is nil if it was released.

@@ -70,7 +70,7 @@ func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*vote) {
 		return
 	}
 	holders := l.describe()
-	e.failAll(localq.Busy(holders), (*localq.Waiter).Tries)
+	e.failAll(localq.Busy(holders), (*localq.Waiter).OnlyTries)
 	e.notify(core.Wait{Holders: holders})
 }
 
@@ -238,7 +238,7 @@ func (h *hold) passOn() bool {
 	l := h.lease
 	w := l.e.waiters.Leader()
 	switch {
-	case w == nil, l.tokens.AreUsed(), l.passes >= localq.MaxBlock:
+	case w == nil, l.tokens.IsEmpty(), l.passes >= localq.MaxBlock:
 		return false
 	case !localq.MayFollow(l.terms, l.terms.Lease, w.Req): // it may have been extended
 		return false

@@ -32,7 +32,7 @@ type node struct {
 }
 
 func newNode(l *Locks, i int, e *engine.Engine) *node {
-	return &node{l: l, index: i, engine: e, timeouts: transport.NewTimeouts(e.Context(), l.cfg.Limit, l.cfg.Limit/8)}
+	return &node{l: l, index: i, engine: e, timeouts: transport.NewTimeouts(e.Context(), l.cfg.NodeTimeout, l.cfg.NodeTimeout/8)}
 }
 
 // answerTime is how long a node counts as reachable after an answer.

@@ -15,7 +15,7 @@ func (b *bid) abandon(err error) {
 	b.end()
 	drop(b.votes)
 	b.e.failAll(&core.AcquireError{Err: err}, nil)
-	b.e.tidy()
+	b.e.removeIfIdle()
 }
 
 // fail continues when the nodes that were asked are not enough. The votes in have were granted.
@@ -40,20 +40,20 @@ func (b *bid) fail(have []*vote) {
 		return // their answers show whether the lock is busy or too few nodes are reachable
 	}
 	b.noteRefusal()
-	e.failAll(b.refusal(), func(w *localq.Waiter) bool { return w.Tries() && w.Seq <= b.joined })
+	e.failAll(b.refusal(), func(w *localq.Waiter) bool { return w.OnlyTries() && w.Seq <= b.joined })
 	if !e.waits() { // there may be tries that came later
 		b.end()
 		drop(b.votes)
 		e.start()
 		return
 	}
-	e.failAll(b.refusal(), (*localq.Waiter).Tries) // tries that came later are behind a waiter
+	e.failAll(b.refusal(), (*localq.Waiter).OnlyTries) // tries that came later are behind a waiter
 	e.notify(core.Wait{Holders: e.holders})
 	hasFirst := first != nil && first.counts()
 	switch {
 	case b.phase == inOrder || b.phase == asks && hasFirst && len(have) < l.cfg.Quorum:
 		b.acquireInOrder()
-	case first != nil && first.stands():
+	case first != nil && first.isQueueing():
 		b.dropOthers()
 		b.phase = waits
 		b.stopTimer()
@@ -69,8 +69,8 @@ func (b *bid) fail(have []*vote) {
 	}
 }
 
-// stands reports whether the request is in the queue, or on its way there.
-func (v *vote) stands() bool { return v.state == queued || v.state == asking && v.req.Wait != 0 }
+// isQueueing reports whether the request is in the queue, or on its way there.
+func (v *vote) isQueueing() bool { return v.state == queued || v.state == asking && v.req.Wait != 0 }
 
 // sameServer returns an error if a node refused the bid because another node has granted it to the same bid.
 func (b *bid) sameServer() error {
@@ -204,7 +204,7 @@ func (b *bid) acquireInOrder() {
 		n := b.order(i)
 		if v := b.votes[n.index]; v != nil && v.state == refused {
 			q := b.e.newVote(n, b.terms, core.Forever)
-			q.bid, q.extra.Tokens, q.extra.Wants = b, b.e.tokensWanted(), true
+			q.bid, q.extra.Tokens, q.extra.NotifyHolder = b, b.e.tokensWanted(), true
 			b.votes[n.index] = q
 			q.send(lead.Ctx)
 			return

@@ -25,7 +25,7 @@ func (l *Locks) watch() {
 		return
 	}
 	for _, n := range l.nodes {
-		n.engine.Watch()
+		n.engine.WatchForRestart()
 	}
 }
 
@@ -128,7 +128,7 @@ func (n *node) probe(key string) {
 
 // ask asks the node whether it would grant a lock, and records the answer.
 func (n *node) ask(key string) {
-	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
 	defer cancel()
 	last, err := n.engine.Counter(ctx, key)
 	n.l.mu.Lock()

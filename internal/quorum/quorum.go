@@ -37,12 +37,12 @@ import (
 
 // A Config contains the settings of New.
 type Config struct {
-	Quorum   int           // how many nodes must grant a lock
-	Tokens   bool          // holds have fencing tokens
-	Limit    time.Duration // how long a node may take to answer
-	MinDelay time.Duration // shortest random pause between two failed bids
-	MaxDelay time.Duration // upper limit of that pause, which doubles up to it
-	Unlock   time.Duration // how long a release may take to be confirmed
+	Quorum        int           // how many nodes must grant a lock
+	Tokens        bool          // holds have fencing tokens
+	NodeTimeout   time.Duration // how long a node may take to answer
+	MinDelay      time.Duration // shortest random pause between two failed bids
+	MaxDelay      time.Duration // upper limit of that pause, which doubles up to it
+	UnlockTimeout time.Duration // how long a release may take to be confirmed
 }
 
 // Locks implements core.Locks over several engines.
@@ -67,8 +67,8 @@ type Locks struct {
 	closed  bool
 	holds   *localq.Holds
 
-	stalls   *transport.Timeouts // when waits are checked for self-waits
-	releases *transport.Timeouts // how long releases wait for their confirmation
+	selfWaits *transport.Timeouts // when waits are checked for self-waits
+	releases  *transport.Timeouts // how long releases wait for their confirmation
 
 	closedByNodes atomic.Bool // all engines are closed
 	stopWatching  []func() bool
@@ -79,12 +79,12 @@ func New(engines []*engine.Engine, cfg Config) *Locks {
 	l := &Locks{cfg: cfg, entries: make(map[string]*entry), leases: make(map[*lease]struct{}), holds: localq.NewHolds()}
 	l.ctx, l.cancel = context.WithCancel(background)
 	l.work, l.idleTimes = make(chan func()), transport.NewTimeouts(l.ctx, idleTime, idleTime/4)
-	l.stalls = transport.NewTimeouts(background, core.StallAfter+core.StallAfter/4, core.StallAfter/4)
-	l.releases = transport.NewTimeouts(background, cfg.Unlock, cfg.Unlock/8)
+	l.selfWaits = transport.NewTimeouts(background, core.SelfWaitAfter+core.SelfWaitAfter/4, core.SelfWaitAfter/4)
+	l.releases = transport.NewTimeouts(background, cfg.UnlockTimeout, cfg.UnlockTimeout/8)
 	for i, e := range engines {
 		l.nodes = append(l.nodes, newNode(l, i, e))
 		if len(engines) > 1 {
-			e.BeOneOfSeveral()
+			e.SetMultiNode()
 		}
 	}
 	l.clock.base = time.Now()
@@ -105,21 +105,21 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 	}
 	e := l.entry(r.Key)
 	if err := e.enqueue(w); err != nil {
-		e.tidy()
+		e.removeIfIdle()
 		l.mu.Unlock()
 		return nil, err
 	}
 	holders, held := e.knownHolders()
-	w.Told = held && len(holders) > 0
-	notify := w.Told
+	w.Notified = held && len(holders) > 0
+	notify := w.Notified
 	e.start()
 	l.mu.Unlock()
 	if notify {
 		r.Events.Contended(core.Wait{Holders: holders})
 	}
 	var stalled <-chan struct{}
-	if r.Wait > core.StallAfter {
-		stalled = l.stalls.Next(w.Began).Done()
+	if r.Wait > core.SelfWaitAfter {
+		stalled = l.selfWaits.Next(w.Began).Done()
 	}
 	return w.Await(e, stalled, nil)
 }

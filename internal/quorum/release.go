@@ -42,13 +42,13 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 		return waiters, err
 	}
 	if h.Expired() {
-		err = h.outOfTime()
+		err = h.expiryLoss()
 		h.end(err)
 		h.lease.lose(err)
 		l.mu.Unlock()
 		return waiters, err
 	}
-	rest := h.Rest()
+	rest := h.Linger()
 	if rest <= 0 && h.passOn() {
 		l.mu.Unlock()
 		return waiters, nil
@@ -87,7 +87,7 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 			}
 		}
 	}
-	r.timer = time.AfterFunc(e.l.cfg.Limit, r.onLimit)
+	r.timer = time.AfterFunc(e.l.cfg.NodeTimeout, r.onLimit)
 	r.step()
 	return r
 }
@@ -238,7 +238,7 @@ func (r *release) await() error {
 	}
 	l := r.e.l
 	ctx := l.releases.Next(clock.Now())
-	if r.patience != l.cfg.Unlock {
+	if r.patience != l.cfg.UnlockTimeout {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(background, r.patience)
 		defer cancel()

@@ -64,8 +64,8 @@ func (b *bubble) process(edit ...func(*quorum.Config)) *process {
 		p.engines = append(p.engines, b.engine(s, wire.Use))
 	}
 	cfg := quorum.Config{
-		Quorum: len(b.nodes)/2 + 1, Tokens: true, Limit: limit,
-		MinDelay: 10 * time.Millisecond, MaxDelay: 500 * time.Millisecond, Unlock: 2 * time.Second,
+		Quorum: len(b.nodes)/2 + 1, Tokens: true, NodeTimeout: limit,
+		MinDelay: 10 * time.Millisecond, MaxDelay: 500 * time.Millisecond, UnlockTimeout: 2 * time.Second,
 	}
 	for _, f := range edit {
 		f(&cfg)

@@ -69,7 +69,7 @@ func (v *vote) raise(first, last int64, done func(err error)) {
 	l := v.e.l
 	v.raising = true
 	l.spawn(func() {
-		ctx, cancel := context.WithTimeout(v.n.engine.Context(), l.cfg.Limit)
+		ctx, cancel := context.WithTimeout(v.n.engine.Context(), l.cfg.NodeTimeout)
 		defer cancel()
 		err := v.hold.Raise(ctx, last, first)
 		l.mu.Lock()

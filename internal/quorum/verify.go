@@ -12,12 +12,12 @@ import (
 
 // A node with a quarantine that was restarted, or has taken the place of another, may have lost fencing tokens. After its
 // quarantine it has no holder, but its clock may be behind the clocks of the others. So before it counts, its counter is raised
-// to the greatest counter of N-k+1 other nodes, one of which has the token of every hold. A note at the node records this for
+// to the greatest counter of N-k+1 other nodes. Each hold's token is at one of them at least. A note at the node records this for
 // other processes, by the replication id.
 
 // isVerified reports whether the node may count.
 func (n *node) isVerified(key string) bool {
-	id := n.engine.Trusted(key)
+	id := n.engine.TrustedServer(key)
 	return id == "" || id == n.raised
 }
 
@@ -55,19 +55,19 @@ func (l *Locks) verifyNodes(key string, done func()) {
 
 // A nodeCounter is the answer of a node.
 type nodeCounter struct {
-	last  int64  // the counter
-	id    string // of the server
-	noted bool   // a note says that its counter was raised
-	err   error
+	last   int64  // the counter
+	id     string // of the server
+	raised bool   // a note says that its counter was raised
+	err    error
 }
 
 // readCounter reads the node's counter and its note.
 func (n *node) readCounter(key string) (a nodeCounter) {
-	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
 	defer cancel()
 	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
-		a.id = n.engine.Trusted(key)
-		a.noted, a.err = n.engine.IsNoted(ctx, a.id)
+		a.id = n.engine.TrustedServer(key)
+		a.raised, a.err = n.engine.IsRaised(ctx, a.id)
 	}
 	return a
 }
@@ -75,7 +75,7 @@ func (n *node) readCounter(key string) (a nodeCounter) {
 // verify raises the node's counter to the others' counters, unless that was done before.
 func (n *node) verify(key string, answers []nodeCounter) error {
 	mine := answers[n.index]
-	if mine.err != nil || mine.noted {
+	if mine.err != nil || mine.raised {
 		return mine.err
 	}
 	others, greatest := 0, int64(0)
@@ -85,7 +85,7 @@ func (n *node) verify(key string, answers []nodeCounter) error {
 			greatest = max(greatest, a.last)
 		}
 	}
-	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.Limit)
+	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
 	defer cancel()
 	if all := len(answers); all > 1 && others < all-n.l.cfg.Quorum+1 {
 		most, err := n.greatestLost(ctx)
@@ -99,7 +99,7 @@ func (n *node) verify(key string, answers []nodeCounter) error {
 			return err
 		}
 	}
-	return n.engine.Note(ctx, mine.id)
+	return n.engine.RecordRaised(ctx, mine.id)
 }
 
 // clockSlack is how far the clock of a server may be behind the clock of the server whose place it took.
@@ -139,7 +139,7 @@ func (l *Locks) CarryTokens(ctx context.Context, to []*engine.Engine) error {
 	last := make([]int64, len(l.nodes))
 	errs := make([]error, len(l.nodes))
 	each(l.nodes, func(n *node) {
-		inner, cancel := context.WithTimeout(ctx, l.cfg.Limit)
+		inner, cancel := context.WithTimeout(ctx, l.cfg.NodeTimeout)
 		defer cancel()
 		last[n.index], errs[n.index] = n.engine.Counter(inner, counterKey)
 	})

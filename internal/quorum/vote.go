@@ -54,7 +54,7 @@ func (e *entry) newVote(n *node, r *core.Request, wait time.Duration) *vote {
 	v.req.Vote, v.req.Events = &v.extra, v
 	v.req.Mode, v.req.Wait, v.req.MaxHold, v.req.MaxWaiters = core.Exclusive, wait, 0, 0
 	v.req.FailOpen, v.req.Leads, v.req.Once, v.req.Place, v.req.KeepPlace = false, false, false, "", 0
-	v.extra.Process, v.extra.Clocked = e.l.process(), v.onClock
+	v.extra.Process, v.extra.OnClock = e.l.process(), v.onClock
 	return v
 }
 
@@ -65,7 +65,7 @@ func (v *vote) send(ctx context.Context) {
 	} else {
 		inner, cancel := context.WithCancel(v.n.engine.Context())
 		v.cancel = cancel
-		v.answerTimer = time.AfterFunc(v.e.l.cfg.Limit, v.onNoAnswer)
+		v.answerTimer = time.AfterFunc(v.e.l.cfg.NodeTimeout, v.onNoAnswer)
 		ctx = &limitedContext{inner, ctx}
 	}
 	v.e.l.spawn(func() {
@@ -87,12 +87,12 @@ func (v *vote) onNoAnswer() {
 	defer v.e.l.mu.Unlock()
 	switch {
 	case v.state == asking:
-		v.n.note(core.ErrSilent)
+		v.n.note(core.ErrNoAnswer)
 		v.drop()
-		v.state, v.err = failed, core.ErrSilent
+		v.state, v.err = failed, core.ErrNoAnswer
 		v.proceed()
 	case v.late != nil && v.cancel != nil:
-		v.n.note(core.ErrSilent)
+		v.n.note(core.ErrNoAnswer)
 		v.cancel()
 	}
 }
@@ -173,7 +173,7 @@ func (v *vote) drop() {
 func (v *vote) giveBack() {
 	v.lose()
 	v.e.l.spawn(func() {
-		_, err := v.hold.Release(v.e.l.cfg.Unlock) // the engine retries a failed release
+		_, err := v.hold.Release(v.e.l.cfg.UnlockTimeout) // the engine retries a failed release
 		v.e.l.mu.Lock()
 		defer v.e.l.mu.Unlock()
 		v.endLate(err == nil)
@@ -243,8 +243,8 @@ func (v *vote) onWait(w core.Wait) {
 	}
 }
 
-// Stalled implements core.Events. It does nothing: waiters detect self-waits on their own.
-func (v *vote) Stalled(core.LocalHold) {}
+// SelfWait implements core.Events. It does nothing: waiters detect self-waits on their own.
+func (v *vote) SelfWait(core.LocalHold) {}
 
 // ShuttingDown implements core.Events. It does nothing: a vote is not a leader.
 func (v *vote) ShuttingDown() {}

@@ -10,7 +10,7 @@ import (
 
 func TestWhatIsStoredAboutAHolderIsReadAgain(t *testing.T) {
 	const owner = "5cdca4dba8204ec95c25332661553846"
-	for field, a := range map[string]script.About{
+	for field, a := range map[string]script.HolderInfo{
 		owner:                   {Owner: owner},
 		owner + ";fixed":        {Owner: owner, Fixed: true},
 		owner + ";min=60000":    {Owner: owner, MinHold: time.Minute},
@@ -27,14 +27,14 @@ func TestWhatIsStoredAboutAHolderIsReadAgain(t *testing.T) {
 		if got := a.String(); got != field {
 			t.Errorf("%+v is stored as %q, want %q", a, got, field)
 		}
-		if got := script.ParseAbout(field); got != a {
+		if got := script.ParseHolderInfo(field); got != a {
 			t.Errorf("%q is read as %+v, want %+v", field, got, a)
 		}
 	}
 }
 
 func TestWhatAStrangerStoredAboutAHolderDoesNoHarm(t *testing.T) {
-	for field, want := range map[string]script.About{
+	for field, want := range map[string]script.HolderInfo{
 		"":                                  {},
 		";":                                 {},
 		"o;label=":                          {Owner: "o"},
@@ -47,7 +47,7 @@ func TestWhatAStrangerStoredAboutAHolderDoesNoHarm(t *testing.T) {
 		"o;min=9223372036854775807":         {Owner: "o"},
 		"o;min=99999999999999999999999;min": {Owner: "o"},
 	} {
-		if got := script.ParseAbout(field); got != want {
+		if got := script.ParseHolderInfo(field); got != want {
 			t.Errorf("%q is read as %+v, want %+v", field, got, want)
 		}
 	}

@@ -17,7 +17,7 @@ type Acquire struct {
 	Keys  *KeySet
 	ID    *ID
 	Lease time.Duration
-	About About // information about the hold
+	Info  HolderInfo // information about the hold
 	Mode  core.Mode
 	Trace string // traceparent stored with the lock
 
@@ -26,7 +26,7 @@ type Acquire struct {
 	SecretOf    func(holder string) Secret // makes the secret of the tickets for a lock, as Secrets.Of does; nil: they have none
 	Tokens      int                        // tokens wanted if the lock is free
 	QueueTokens int                        // tokens wanted if it is granted later; 0: do not queue
-	Runs        bool                       // its ticket may be in a grant batch
+	MayBatch    bool                       // its ticket may be in a grant batch
 	Calls       int                        // calls of the process that share the ticket, if there are several
 
 	Predecessor *Predecessor
@@ -87,7 +87,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	case (a.Mode == core.Fair || a.Mode == core.Write) && a.Vote == nil && a.QueueTokens > 0:
 		k.Batch = s.queues
 	}
-	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.queueArg(k))
+	k.Add(a.ID, a.Lease.Milliseconds(), a.Inbox, a.Info.String(), a.queueArg(k))
 	switch {
 	case permit:
 		k.Add("permit", a.Weight, trace, a.Permits, "")
@@ -119,7 +119,7 @@ func (a *Acquire) addVote(k *acquireCall) {
 	token, wants := any(""), ""
 	if v := a.Vote; v != nil {
 		token = v.Token
-		if v.Wants {
+		if v.NotifyHolder {
 			wants = "1"
 		}
 	}
@@ -165,7 +165,7 @@ func (a *Acquire) queueArg(k *acquireCall) any {
 	}
 	q := &k.queueArg
 	text := strconv.AppendInt(q.room[:0], int64(a.QueueTokens), 10)
-	if a.Runs {
+	if a.MayBatch {
 		text = append(text, 'r')
 	}
 	q.text, q.holder, q.secretOf = text, a.Keys.Holder(), a.SecretOf
@@ -299,7 +299,7 @@ func AcquireAnswer(r *transport.Reply, inboxPrefix string) (a Acquired, err erro
 		a.Outcome, a.Grant = Held, Grant{Token: r.Int(), Tokens: 1, Waiting: r.Int()}
 		a.Grant.Opened, a.Grant.Earlier, a.Grant.RecordToken = r.Int() == 1, int(r.Int()), r.Int()
 		if r.Err == nil && !a.Grant.isValid() {
-			r.Strange()
+			r.SetMalformed()
 		}
 	default:
 		a.Outcome = Over

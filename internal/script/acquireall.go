@@ -11,16 +11,16 @@ import (
 
 // An AcquireAll takes several free locks, or none (rule 23 of docs/protocol.md). A repeated execution does no harm.
 type AcquireAll struct {
-	Locks []IDOf // on one server, or in one slot of a Cluster; at most core.MaxTogether
+	Locks []LockID // on one server, or in one slot of a Cluster; at most core.MaxTogether
 	Lease time.Duration
-	About About     // information about the holds
-	Mode  core.Mode // not Read
-	Trace string    // traceparent stored with the locks
-	Inbox any       // the channel for messages about the holds, a string
+	Info  HolderInfo // information about the holds
+	Mode  core.Mode  // not Read
+	Trace string     // traceparent stored with the locks
+	Inbox any        // the channel for messages about the holds, a string
 }
 
-// An IDOf is an id and its lock.
-type IDOf struct {
+// A LockID is an id and its lock.
+type LockID struct {
 	Keys *KeySet
 	ID   *ID
 }
@@ -39,7 +39,7 @@ func (a *AcquireAll) Call(ctx context.Context, s *Set, done func(*transport.Repl
 		k.AddKeys(l.Keys.doneOf(l.ID))
 	}
 	k.AddKeys(a.Locks[0].Keys.six[fenceKey])
-	k.Add(a.Lease.Milliseconds(), a.Inbox, a.About.String(), a.Mode.String(), traceField(a.Trace))
+	k.Add(a.Lease.Milliseconds(), a.Inbox, a.Info.String(), a.Mode.String(), traceField(a.Trace))
 	copies := make(counters, n)
 	for i, l := range a.Locks {
 		k.Add(l.ID)
@@ -66,7 +66,7 @@ func AcquireAllAnswer(r *transport.Reply, n int) ([]Grant, error) {
 		}
 	}
 	if r.Err == nil && !grants[0].isValid() {
-		r.Strange()
+		r.SetMalformed()
 	}
 	if r.Err != nil {
 		return nil, r.Err

@@ -30,17 +30,17 @@ func newLocks(t *testing.T, s *redistest.Server, name string) locks {
 	return l
 }
 
-func (l locks) ids(id string) []script.IDOf {
-	all := make([]script.IDOf, len(l))
+func (l locks) ids(id string) []script.LockID {
+	all := make([]script.LockID, len(l))
 	for i, d := range l {
-		all[i] = script.IDOf{Keys: d.Keys, ID: scripttest.ID(id)}
+		all[i] = script.LockID{Keys: d.Keys, ID: scripttest.ID(id)}
 	}
 	return all
 }
 
 func (l locks) acquires(id string) *script.AcquireAll {
 	return &script.AcquireAll{
-		Locks: l.ids(id), Lease: scripttest.Lease, About: script.About{Owner: "owner-" + id}, Inbox: l[0].Inbox(id),
+		Locks: l.ids(id), Lease: scripttest.Lease, Info: script.HolderInfo{Owner: "owner-" + id}, Inbox: l[0].Inbox(id),
 	}
 }
 
@@ -180,14 +180,14 @@ func TestATripWritesWhatAcquireWrites(t *testing.T) {
 				together, alone := fmt.Sprint("a", 2*i+k), fmt.Sprint("b", 2*i+k)
 				a := l.acquires(together)
 				a.Mode, a.Trace = mode, traced
-				a.About.Label = "label"
+				a.Info.Label = "label"
 				if g, err := script.AcquireAllAnswer(l[0].Send(a), 3); g == nil || err != nil {
 					l[0].Fatal(g, err)
 				}
 				all := l[0].Look().Holder.Fields
 				l.cancel(together)
 				one := scripttest.Acquire{ID: alone, Mode: mode, Trace: traced}.Operation(l[0])
-				one.About, one.Inbox = a.About, a.Inbox
+				one.Info, one.Inbox = a.Info, a.Inbox
 				l[0].Send(one)
 				want := l[0].Look().Holder.Fields
 				for _, f := range []map[string]string{all, want} {

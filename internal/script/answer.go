@@ -48,12 +48,12 @@ func readHolders(r *transport.Reply, inboxPrefix string) []core.Holder {
 	now := time.UnixMicro(r.Int())
 	var holders []core.Holder
 	for r.Err == nil && r.Left() > 0 {
-		about, inbox, token, since, trace := r.Text(), r.Text(), r.Int(), r.Int(), r.Text()
+		info, inbox, token, since, trace := r.Text(), r.Text(), r.Int(), r.Int(), r.Text()
 		h := core.Holder{
 			Process: processOf(inbox, inboxPrefix), TraceParent: trace,
 			Token: token, Since: time.UnixMicro(since), TTL: ttl,
 		}
-		DescribeHolder(&h, about, now)
+		DescribeHolder(&h, info, now)
 		holders = append(holders, h)
 	}
 	return holders
@@ -63,7 +63,7 @@ func readHolders(r *transport.Reply, inboxPrefix string) []core.Holder {
 func readGrant(r *transport.Reply) Grant {
 	g := Grant{Token: r.Int(), Tokens: r.Int(), Waiting: r.Int()}
 	if r.Err == nil && !g.isValid() {
-		r.Err = fmt.Errorf("%w: token %d, %d of them", transport.ErrStrange, g.Token, g.Tokens)
+		r.Err = fmt.Errorf("%w: token %d, %d of them", transport.ErrMalformed, g.Token, g.Tokens)
 	}
 	return g
 }

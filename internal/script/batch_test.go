@@ -158,7 +158,7 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 				sees.Set(t.Context(), keys[i].Done(ids[i].String()), 1, time.Hour)
 			}
 			a := script.Acquire{
-				Keys: &keys[i], ID: ids[i], Lease: time.Duration(i+1) * time.Minute, About: script.About{Owner: fmt.Sprint("owner-", i)},
+				Keys: &keys[i], ID: ids[i], Lease: time.Duration(i+1) * time.Minute, Info: script.HolderInfo{Owner: fmt.Sprint("owner-", i)},
 				Inbox: "inbox", Tokens: 1, QueueTokens: 1,
 			}
 			return a.Call(context.Background(), set, func(r *transport.Reply) {

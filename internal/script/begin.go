@@ -35,7 +35,7 @@ type Began struct {
 func BeginAnswer(r *transport.Reply) (Began, error) {
 	code, now := r.Int(), time.UnixMicro(r.Int())
 	if r.Err == nil && (code < 0 || code > 4) {
-		r.Strange()
+		r.SetMalformed()
 	}
 	switch {
 	case r.Err != nil:

@@ -6,7 +6,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A Disown ends the holds and tickets that a process has at a key, for all ids with a number up to UpTo except those in use. A
+// A Disown ends the holds and tickets that a process has at a key, for all ids with a number up to UpTo except the ids in use. A
 // repeated execution does no harm.
 type Disown struct {
 	Keys   *KeySet

@@ -30,7 +30,7 @@ func LookAnswer(r *transport.Reply) (*deadlock.View, error) {
 		v.Holders = append(v.Holders, deadlock.Holder{Lease: l.Text(), Inbox: l.Text(), Weight: readNumber(l), Reads: reads})
 	})
 	r.Each(func(l *transport.Reply) {
-		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: l.Text(), Inbox: l.Text(), Weight: readNumber(l), Of: readNumber(l)})
+		v.Tickets = append(v.Tickets, deadlock.Ticket{ID: l.Text(), Inbox: l.Text(), Weight: readNumber(l), Permits: readNumber(l)})
 	})
 	return v, r.Err
 }
@@ -39,7 +39,7 @@ func LookAnswer(r *transport.Reply) (*deadlock.View, error) {
 func readNumber(r *transport.Reply) int {
 	n, err := strconv.Atoi(r.Text())
 	if err != nil {
-		r.Strange()
+		r.SetMalformed()
 	}
 	return n
 }

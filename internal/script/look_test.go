@@ -95,8 +95,8 @@ func TestALookSeesPermitsAndWhoWaitsForThem(t *testing.T) {
 		d.AcquirePermit(scripttest.Permit{ID: "h", N: 5, Weight: 4})
 		d.AcquirePermit(scripttest.Permit{ID: "l", N: 4})
 		seen := deadlock.View{Holders: holders(d, false, 2, "a", "b"), Tickets: tickets(d, "h", "l")}
-		seen.Tickets[0].Weight, seen.Tickets[0].Of = 4, 5
-		seen.Tickets[1].Weight, seen.Tickets[1].Of = 1, 4
+		seen.Tickets[0].Weight, seen.Tickets[0].Permits = 4, 5
+		seen.Tickets[1].Weight, seen.Tickets[1].Permits = 1, 4
 		wantView(d, "permits", seen)
 		field := script.PermitField + "b"
 		_, rest, _ := strings.Cut(d.Redis.HGet(d.Context(), d.Keys.Holder(), field).Val(), " ")

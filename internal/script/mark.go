@@ -26,7 +26,7 @@ func (m *Mark) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *t
 func MarkAnswer(r *transport.Reply) (again bool, err error) {
 	code := r.Int()
 	if r.Err == nil && code != 1 && code != 2 {
-		r.Strange()
+		r.SetMalformed()
 	}
 	return code == 2, r.Err
 }

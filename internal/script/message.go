@@ -27,18 +27,18 @@ type Message struct {
 	ID   string
 
 	// Of a grant:
-	Number int64 // greater than all earlier numbers and tokens
-	Grant  Grant
-	Holder string // first key of the lock
-	Permit bool   // of a semaphore
-	Run    string // ids of the grant batch, without ID, separated by commas
+	Number     int64 // greater than all earlier numbers and tokens
+	Grant      Grant
+	Holder     string // first key of the lock
+	Permit     bool   // of a semaphore
+	GrantBatch string // ids of the grant batch, without ID, separated by commas
 
 	text, proof string // see IsProven
 }
 
 // maxMessage is the length of the longest message that a script writes. It contains the ids of a grant batch, numbers, a
 // prefix, and a key of which each byte may be escaped.
-const maxMessage = MaxRun*64 + 512 + 3*keyed.MaxLen + 512
+const maxMessage = MaxGrantBatch*64 + 512 + 3*keyed.MaxLen + 512
 
 // ParseMessage reads the payload of a message. It returns false if a script cannot have written it. A grant may be forged all
 // the same: see IsProven.
@@ -80,7 +80,7 @@ func parseGrant(text string) (m Message, ok bool) {
 		return m, false
 	}
 	m = Message{Kind: Granted, Holder: fields[5]}
-	m.ID, m.Run, _ = strings.Cut(fields[0], ",")
+	m.ID, m.GrantBatch, _ = strings.Cut(fields[0], ",")
 	var errs [4]error
 	for i, n := range []*int64{&m.Number, &m.Grant.Token, &m.Grant.Tokens, &m.Grant.Waiting} {
 		*n, errs[i] = strconv.ParseInt(fields[1+i], 10, 64)

@@ -91,7 +91,7 @@ func FuzzMessage(f *testing.F) {
 			}
 			id, run, _ := strings.Cut(words[0], ",")
 			want := script.Message{
-				Kind: script.Granted, ID: id, Run: run, Number: n[0], Holder: words[5],
+				Kind: script.Granted, ID: id, GrantBatch: run, Number: n[0], Holder: words[5],
 				Grant: script.Grant{Token: n[1], Tokens: n[2], Waiting: n[3]},
 			}
 			if m.Said() != want || !m.IsProven(secret) || m.IsProven(scripttest.Secret("b")) {
@@ -118,7 +118,7 @@ func FuzzMessage(f *testing.F) {
 
 func TestLongMessagesAreNotRead(t *testing.T) {
 	longest := strings.Repeat("x", 3*1024)
-	run := "a" + strings.Repeat(","+strings.Repeat("i", 36), script.MaxRun-1)
+	run := "a" + strings.Repeat(","+strings.Repeat("i", 36), script.MaxGrantBatch-1)
 	for key, want := range map[string]bool{longest: true, longest + longest: false} {
 		text := scripttest.Prove("grant "+run+" 1795358195100824 1795358195100824 4096 100000 "+strings.Repeat("p", 100)+":{"+key+"}", scripttest.Secret("a"))
 		if m, ok := script.ParseMessage(text); ok != want || ok && !m.IsProven(scripttest.Secret("a")) {

@@ -68,7 +68,7 @@ type PeekedState struct {
 func PeekAnswer(r *transport.Reply, n int) (p Peeked, err error) {
 	p.Stamp = r.Int()
 	if r.Err == nil && r.Left() != 4*n {
-		r.Strange()
+		r.SetMalformed()
 	}
 	if r.Err != nil {
 		return p, r.Err

@@ -34,7 +34,7 @@ func readPermit(r *transport.Reply) Grant {
 	g := Grant{Token: r.Int(), Tokens: 1, Slots: r.Text(), Waiting: r.Int()}
 	_, err := core.ParseSlots(g.Slots)
 	if r.Err == nil && (err != nil || !g.isValid()) {
-		r.Err = fmt.Errorf("%w: token %d, slots: %w", transport.ErrStrange, g.Token, err)
+		r.Err = fmt.Errorf("%w: token %d, slots: %w", transport.ErrMalformed, g.Token, err)
 	}
 	return g
 }
@@ -68,7 +68,7 @@ type Permit struct {
 	Token         int64
 	Weight        int
 	Slots         string
-	Inbox, Holder string // Holder is the owner field: see About
+	Inbox, Holder string // Holder is the owner field: see HolderInfo
 	Trace         string
 }
 

@@ -64,7 +64,7 @@ func PollAnswer(r *transport.Reply, n int, inboxPrefix string) (p Polled, err er
 		p.Wait.Holders = readHolders(r, inboxPrefix)
 	}
 	if r.Err == nil && len(list) != n {
-		r.Strange()
+		r.SetMalformed()
 	}
 	if r.Err != nil {
 		return p, r.Err

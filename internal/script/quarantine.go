@@ -51,8 +51,8 @@ type server struct {
 	next  clock.Instant // no examination before that
 }
 
-// Trusted returns the replication id that the server of a key must have; "" if none is trusted, or there is no quarantine.
-func (q *Quarantine) Trusted(key string) string {
+// TrustedServer returns the replication id that the server of a key must have; "" if none is trusted, or there is no quarantine.
+func (q *Quarantine) TrustedServer(key string) string {
 	if q == nil {
 		return ""
 	}

@@ -27,7 +27,7 @@ func (w *twin) crowd(verb string, ids []string) {
 		}
 		all[i] = a.Operation(d.Driver)
 		keys = append(keys, d.Keys.Done(id))
-		args = append(args, id, all[i].About.String(), a.Trace)
+		args = append(args, id, all[i].Info.String(), a.Trace)
 	}
 	answers := make([]any, len(ids))
 	if !w.singly {

@@ -44,8 +44,8 @@ func gather(t *testing.T, s *redistest.Server) *gathering {
 func (g *gathering) comes(key, id string, edit ...func(a *script.Acquire)) {
 	keys := g.layout.KeySet(key)
 	a := script.Acquire{
-		Keys: &keys, ID: scripttest.ID(id), Lease: time.Minute, About: script.About{Owner: "owner-" + id}, Mode: core.Fair,
-		Inbox: "inbox", SecretOf: scripttest.SecretOf("p"), Tokens: 1, QueueTokens: 1, Runs: true,
+		Keys: &keys, ID: scripttest.ID(id), Lease: time.Minute, Info: script.HolderInfo{Owner: "owner-" + id}, Mode: core.Fair,
+		Inbox: "inbox", SecretOf: scripttest.SecretOf("p"), Tokens: 1, QueueTokens: 1, MayBatch: true,
 	}
 	for _, f := range edit {
 		f(&a)
@@ -159,7 +159,7 @@ func TestWhoDoesNotQueueWithTheOthersKeepsTheOrder(t *testing.T) {
 	for name, second := range map[string]func(a *script.Acquire){
 		"all are alike":   nil,
 		"another lease":   func(a *script.Acquire) { a.Lease = time.Hour },
-		"one without run": func(a *script.Acquire) { a.Runs = false },
+		"one without run": func(a *script.Acquire) { a.MayBatch = false },
 		"another mode":    func(a *script.Acquire) { a.Mode = core.Write },
 		"another inbox":   func(a *script.Acquire) { a.Inbox = "other" },
 		"a kept place":    func(a *script.Acquire) { a.Place, a.KeepPlace = "t", time.Minute },

@@ -42,13 +42,13 @@ func RaiseAnswer(r *transport.Reply, token int64) (behind time.Duration, err err
 	}
 	if _, refused := r.Single().(string); !refused {
 		if code := r.Int(); r.Err == nil && code != 1 {
-			r.Strange()
+			r.SetMalformed()
 		}
 		return 0, r.Err
 	}
 	now := r.Int()
 	if r.Err == nil && now >= token {
-		r.Strange()
+		r.SetMalformed()
 	}
 	return time.Duration(token-now) * time.Microsecond, r.Err
 }

@@ -75,7 +75,7 @@ func readRecord(r *transport.Reply) *core.Record {
 	case "done":
 		rec.State = core.RecordDone
 	default:
-		r.Strange()
+		r.SetMalformed()
 	}
 	return rec
 }
@@ -98,7 +98,7 @@ func (e *RecordEnd) Call(ctx context.Context, s *Set, done func(*transport.Reply
 func RecordEndAnswer(r *transport.Reply) (ok bool, err error) {
 	code := r.Int()
 	if r.Err == nil && code != 0 && code != 1 {
-		r.Strange()
+		r.SetMalformed()
 	}
 	return code == 1, r.Err
 }

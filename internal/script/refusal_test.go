@@ -51,18 +51,18 @@ func refusables() (all []refusable) {
 		"mark of a tick": func(d *scripttest.Driver) scripttest.Operation {
 			return &script.Mark{Keys: d.Keys, Token: d.Token(), Tick: core.Tick{At: time.Now(), Within: time.Minute, Keep: time.Minute}}
 		},
-		"tell": func(d *scripttest.Driver) scripttest.Operation {
-			return &script.Tell{Keys: d.Keys, ID: scripttest.ID("w1"), Calls: 3, Number: 1}
+		"report_waiters": func(d *scripttest.Driver) scripttest.Operation {
+			return &script.ReportWaiters{Keys: d.Keys, ID: scripttest.ID("w1"), Calls: 3, Number: 1}
 		},
 		"raise": func(d *scripttest.Driver) scripttest.Operation {
 			return &script.Raise{Keys: d.Keys, Token: d.Token() + 5}
 		},
 		"acquire of several": func(d *scripttest.Driver) scripttest.Operation {
 			keys := d.Sibling(d.Key + ":2")
-			return &script.AcquireAll{Locks: []script.IDOf{{Keys: &keys, ID: scripttest.ID("w2")}}, Lease: time.Minute, Mode: core.Exclusive, Inbox: "i"}
+			return &script.AcquireAll{Locks: []script.LockID{{Keys: &keys, ID: scripttest.ID("w2")}}, Lease: time.Minute, Mode: core.Exclusive, Inbox: "i"}
 		},
 		"release of several": func(d *scripttest.Driver) scripttest.Operation {
-			return &script.ReleaseAll{Locks: []script.IDOf{{Keys: d.Keys, ID: scripttest.ID("w1")}}}
+			return &script.ReleaseAll{Locks: []script.LockID{{Keys: d.Keys, ID: scripttest.ID("w1")}}}
 		},
 		"vote": func(d *scripttest.Driver) scripttest.Operation {
 			return scripttest.Acquire{ID: "w2", Vote: &core.Vote{}}.Operation(d)

@@ -9,7 +9,7 @@ import (
 // A ReleaseAll ends several holds by one execution of release_batch.lua. Holds that this script does not end need a Release
 // each. A repeated execution does no harm.
 type ReleaseAll struct {
-	Locks []IDOf // on one server, or in one slot of a Cluster; at most core.MaxTogether
+	Locks []LockID // on one server, or in one slot of a Cluster; at most core.MaxTogether
 }
 
 // Call prepares one execution. done is called once, with the answer.

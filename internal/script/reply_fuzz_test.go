@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever the answer of a script contains, reading it returns meaningful values or an error: the server's own or
-// transport.ErrStrange.
+// transport.ErrMalformed.
 func FuzzReply(f *testing.F) {
 	for _, text := range []string{
 		"( 1 7 1 0 )", "( 1 '7 40 3 )", "( 1 -7 1 0 )", "( 1 7 0 0 )", "( 1 9223372036854775807 9223372036854775807 0 )",
@@ -38,7 +38,7 @@ func FuzzReply(f *testing.F) {
 			}
 			r := transport.NewReply(cmd.Val(), cmd.Err(), 0)
 			use(r)
-			if want, ok := v.(error); ok && !errors.Is(r.Err, want) || !ok && r.Err != nil && !errors.Is(r.Err, transport.ErrStrange) {
+			if want, ok := v.(error); ok && !errors.Is(r.Err, want) || !ok && r.Err != nil && !errors.Is(r.Err, transport.ErrMalformed) {
 				t.Errorf("reading %q: %v", text, r.Err)
 			}
 			return r

@@ -161,7 +161,7 @@ func TestARunIsBounded(t *testing.T) {
 		scripttest.PassToken(d, d.Token())
 		heard := d.Hear()
 		d.Release("h0")
-		if got, tokens := grantOf(d, heard()); len(got) != script.MaxRun || tokens != fmt.Sprint(script.MaxRun) {
+		if got, tokens := grantOf(d, heard()); len(got) != script.MaxGrantBatch || tokens != fmt.Sprint(script.MaxGrantBatch) {
 			d.Errorf("granted to %d with %s tokens", len(got), tokens)
 		}
 	})

@@ -3,25 +3,25 @@
 // Each operation has a file lua/<operation>.lua and a Go file of the same name. The Go file has a struct that fills the
 // script's KEYS and ARGV, and a function that reads its answer:
 //
-//	acquire    takes a lock, or queues a ticket for it
-//	acquireall takes several free locks, or none, by acquire_all.lua
-//	poll       keeps a queue alive and reports the state of its tickets
-//	peek       reads whether anything has changed for tickets
-//	beat       shows that a waiting process is alive
-//	renew      renews the lease of one hold
-//	tell       notes how many calls of its process wait behind a hold
-//	release    ends a hold and grants the lock to the next ticket
-//	releaseall ends several holds, by release_batch.lua
-//	downgrade  turns a write hold into a read hold
-//	cancel     ends an id, whatever its state
-//	disown     ends all ids of a process at a key that it no longer uses
-//	force      takes a lock away from its holder
-//	look       reads holders and tickets, to find deadlocks
-//	status     reads everything that is stored for a lock, for people who inspect it
-//	raise      makes tokens greater than a given one
-//	begin      begins a tick of a job
-//	mark       notes that a tick of a job was run
-//	record     opens and ends the record of a key's work, alone or together with an acquire, a release or a cancel
+//	acquire       takes a lock, or queues a ticket for it
+//	acquireall    takes several free locks, or none, by acquire_all.lua
+//	poll          keeps a queue alive and reports the state of its tickets
+//	peek          reads whether anything has changed for tickets
+//	beat          shows that a waiting process is alive
+//	renew         renews the lease of one hold
+//	reportwaiters notes how many calls of its process wait behind a hold
+//	release       ends a hold and grants the lock to the next ticket
+//	releaseall    ends several holds, by release_batch.lua
+//	downgrade     turns a write hold into a read hold
+//	cancel        ends an id, whatever its state
+//	disown        ends all ids of a process at a key that it no longer uses
+//	force         takes a lock away from its holder
+//	look          reads holders and tickets, to find deadlocks
+//	status        reads everything that is stored for a lock, for people who inspect it
+//	raise         makes tokens greater than a given one
+//	begin         begins a tick of a job
+//	mark          notes that a tick of a job was run
+//	record        opens and ends the record of a key's work, alone or together with an acquire, a release or a cancel
 //
 // Parts that several scripts share are in lua/parts. An operation for both locks and permits of semaphores is one script. It
 // includes parts whose names contain "{kind}", which stands for locks or permits. A part whose name begins with fast_ is a
@@ -31,7 +31,7 @@
 //	permit.go     the keys of a semaphore, and its permits in answers
 //	keys.go       the Redis keys of a lock; slot.go finds their slot in a Cluster
 //	id.go         ids of requests, tickets and holds
-//	about.go      the information about a hold in its owner field
+//	holderinfo.go the information about a hold in its owner field
 //	answer.go     code that several answers share
 //	message.go    reads the messages of scripts; secret.go checks their proofs
 //	quarantine.go decides whether a server may have lost locks, by known.lua
@@ -77,8 +77,8 @@ const (
 
 	// MaxAdmitted is the greatest number of readers that one execution admits.
 	MaxAdmitted = 128
-	// MaxRun is the greatest number of tickets in one grant: the granted ticket and its grant batch.
-	MaxRun = 32
+	// MaxGrantBatch is the greatest number of tickets in one grant: the granted ticket and its grant batch.
+	MaxGrantBatch = 32
 	// MaxPolled is the greatest number of tickets of a key in one execution of poll.lua.
 	MaxPolled = 128
 	// MaxPeeked is the greatest number of tickets in one execution of peek.lua. Redis reads up to 16 KiB of arguments in one
@@ -94,9 +94,9 @@ var texts embed.FS
 
 // A Set contains all scripts. It does not change after NewSet.
 type Set struct {
-	locks, permits                                                                   operations
-	acquireAll, renew, beat, peek, tell, downgrade, look, raise, begin, mark, status *transport.Script
-	recordAcquire, recordBegin, recordEnd, recordRelease, recordCancel               *transport.Script
+	locks, permits                                                                            operations
+	acquireAll, renew, beat, peek, reportWaiters, downgrade, look, raise, begin, mark, status *transport.Script
+	recordAcquire, recordBegin, recordEnd, recordRelease, recordCancel                        *transport.Script
 
 	acquires, votes, queues, releases *transport.Batch // acquires is for plain locks on one server
 }
@@ -132,8 +132,8 @@ type Params struct {
 	// MaxAdmitted is the greatest number of readers that one execution admits.
 	MaxAdmitted int
 	Quarantine  *Quarantine // nil: none
-	// Thorough leaves out the fast paths. Tests compare their effects with those of the rest.
-	Thorough bool
+	// NoFastPaths leaves out the fast paths. Tests compare the effects with and without them.
+	NoFastPaths bool
 	// Prelude is Lua code in front of each script. Tests use it to make scripts fail.
 	Prelude string
 }
@@ -152,7 +152,7 @@ func NewSet(p Params) *Set {
 		"local MAX_PERMITS, MAX_SLOTS_SHOWN = %d, 200\n", // bytes
 		p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(), maxSinceAhead.Microseconds(),
 		beatGap.Milliseconds(), seenNow.Milliseconds(), DeadAfter.Milliseconds(), forgotten.Milliseconds(), p.QueueTTL.Milliseconds(),
-		maxReaped, p.MaxAdmitted, maxShown, MaxRun-1, p.Single, core.MaxPermits)
+		maxReaped, p.MaxAdmitted, maxShown, MaxGrantBatch-1, p.Single, core.MaxPermits)
 	with := assembledWith{params: p, quarantine: p.Quarantine != nil}
 	with.params.Quarantine = nil
 	assemble := func(kind, name string) *transport.Script {
@@ -175,7 +175,7 @@ func NewSet(p Params) *Set {
 	lock := func(name string) *transport.Script { return assemble("locks", name) }
 	s := &Set{
 		locks: operationsOf("locks"), permits: operationsOf("permits"),
-		acquireAll: lock("acquire_all"), renew: lock("renew"), beat: lock("beat"), peek: lock("peek"), tell: lock("tell"), downgrade: lock("downgrade"),
+		acquireAll: lock("acquire_all"), renew: lock("renew"), beat: lock("beat"), peek: lock("peek"), reportWaiters: lock("report_waiters"), downgrade: lock("downgrade"),
 		look: lock("look"), raise: lock("raise"), begin: lock("begin"), mark: lock("mark"), status: lock("status"),
 		recordAcquire: lock("record_acquire"), recordBegin: lock("record_begin"), recordEnd: lock("record_end"),
 		recordRelease: lock("record_release"), recordCancel: lock("record_cancel"),
@@ -243,7 +243,7 @@ func (w assembledWith) text(limits string) assembledText {
 				b.WriteString(limits)
 			case part == "quarantine" && !w.quarantine:
 				b.WriteString("local function may_grant() return true end\n")
-			case fast && (w.params.Thorough || !isPart(part)):
+			case fast && (w.params.NoFastPaths || !isPart(part)):
 			default:
 				add("parts/" + part)
 			}
@@ -265,7 +265,7 @@ func isPart(name string) bool {
 // All returns the scripts by the names of their files. The names of scripts for permits begin with permit_.
 func (s *Set) All() map[string]*transport.Script {
 	all := map[string]*transport.Script{
-		"renew": s.renew, "beat": s.beat, "peek": s.peek, "tell": s.tell, "downgrade": s.downgrade, "look": s.look, "raise": s.raise,
+		"renew": s.renew, "beat": s.beat, "peek": s.peek, "report_waiters": s.reportWaiters, "downgrade": s.downgrade, "look": s.look, "raise": s.raise,
 		"begin": s.begin, "mark": s.mark, "record_acquire": s.recordAcquire, "record_begin": s.recordBegin, "record_end": s.recordEnd,
 		"record_release": s.recordRelease, "record_cancel": s.recordCancel, "status": s.status, "acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
 		"queue_batch": s.queues.Script, "release_batch": s.releases.Script,

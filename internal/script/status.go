@@ -30,13 +30,13 @@ func (s *Status) Call(ctx context.Context, set *Set, done func(*transport.Reply)
 
 // Stored is the answer to a Status.
 type Stored struct {
-	Now     time.Time         // by the server's clock
-	TTL     time.Duration     // of the holder
-	Holder  map[string]string // the fields of the holder's hash
-	Tickets []string          // of all queues, by their places
-	Noted   map[string]string // the texts of tickets
-	Seen    map[string]string // entries of live processes, by their inboxes
-	Kept    []StoredPlace     // in the order of the Status
+	Now         time.Time         // by the server's clock
+	TTL         time.Duration     // of the holder
+	Holder      map[string]string // the fields of the holder's hash
+	Tickets     []string          // of all queues, by their places
+	TicketTexts map[string]string // the texts of tickets
+	Seen        map[string]string // entries of live processes, by their inboxes
+	Kept        []StoredPlace     // in the order of the Status
 }
 
 // A StoredPlace is a kept place. At is "" if there is none.
@@ -58,7 +58,7 @@ func StatusAnswer(r *transport.Reply) (*Stored, error) {
 			t := ticket{id: queue.Text()}
 			var err error
 			if t.place, err = strconv.ParseFloat(queue.Text(), 64); err != nil {
-				queue.Strange()
+				queue.SetMalformed()
 			}
 			all = append(all, t)
 		})
@@ -67,8 +67,8 @@ func StatusAnswer(r *transport.Reply) (*Stored, error) {
 	for _, t := range all {
 		s.Tickets = append(s.Tickets, t.id)
 	}
-	s.Noted = readPairs(r)
-	maps.Copy(s.Noted, readPairs(r))
+	s.TicketTexts = readPairs(r)
+	maps.Copy(s.TicketTexts, readPairs(r))
 	s.Seen = readPairs(r)
 	r.Each(func(kept *transport.Reply) { s.Kept = append(s.Kept, StoredPlace{At: kept.Text(), TTL: kept.TTL()}) })
 	return s, r.Err

@@ -24,7 +24,7 @@ import (
 //	over a b         gives up a's hold for a place in the queue, under the id b
 //	lost a b 7       queues b in the place 7 of a's lost ticket; lostread is of one that reads
 //	poll a b         poll.lua; without ids nobody's; poll+ has a subscription
-//	tell a 5 2       tell.lua says as its second run that 5 calls wait behind a
+//	tell a 5 2       report_waiters.lua says as its second run that 5 calls wait behind a
 //	renew a · release a · linger a · mark a · cancel a · force · down a
 //	run a · runwrite a                          in strict order, to write, as one of a run; a to d are of one process
 //	served a b c · unserved a b c               release and cancel of a, whose hold was passed to b and c

@@ -100,7 +100,7 @@ func (j *judge) said(got answer) {
 		for i, ticket := range got.tickets {
 			j.saidOf(j.run.own[i], ticket)
 		}
-	case *script.Tell:
+	case *script.ReportWaiters:
 		if id := j.run.own[0]; (j.before.HolderID() == id) != (got.outcome == script.Done) && !j.visited {
 			j.fault("it answered that %s has the lock for itself: %t", id, got.outcome == script.Done)
 		}

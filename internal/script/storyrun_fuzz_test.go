@@ -67,8 +67,8 @@ func (r *run) tell(s *stage, words []string) *run {
 		return nil
 	}
 	r.own = r.own[:1]
-	r.op = &script.Tell{Keys: s.Keys, ID: scripttest.ID(r.own[0]), Calls: int(calls), Number: int(number)}
-	r.send = r.ended(s, script.TellAnswer)
+	r.op = &script.ReportWaiters{Keys: s.Keys, ID: scripttest.ID(r.own[0]), Calls: int(calls), Number: int(number)}
+	r.send = r.ended(s, script.ReportWaitersAnswer)
 	return r
 }
 
@@ -176,7 +176,7 @@ func (s *stage) votes(a *scripttest.Acquire, words []string) {
 	if len(words) > 2 {
 		a.Trace = words[2]
 	}
-	a.Tokens, a.Vote.Wants = a.Vote.Tokens, len(words) > 3
+	a.Tokens, a.Vote.NotifyHolder = a.Vote.Tokens, len(words) > 3
 }
 
 // requests makes r a run of acquire.lua.
@@ -293,6 +293,6 @@ func (r *run) ended(s *stage, read func(*transport.Reply) (script.Outcome, error
 
 func isRelease(op scripttest.Operation) bool   { _, ok := op.(*script.Release); return ok }
 func isDowngrade(op scripttest.Operation) bool { _, ok := op.(*script.Downgrade); return ok }
-func isTell(op scripttest.Operation) bool      { _, ok := op.(*script.Tell); return ok }
+func isTell(op scripttest.Operation) bool      { _, ok := op.(*script.ReportWaiters); return ok }
 func isRenew(op scripttest.Operation) bool     { _, ok := op.(*script.Renew); return ok }
 func isCancel(op scripttest.Operation) bool    { _, ok := op.(*script.Cancel); return ok }

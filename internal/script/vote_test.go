@@ -14,7 +14,7 @@ func vote(d *scripttest.Driver, id string, v core.Vote, queued int) script.Acqui
 	d.Helper()
 	stem := script.IDStem(id + ".")
 	got, err := script.AcquireAnswer(d.Send(&script.Acquire{
-		Keys: d.Keys, ID: stem.New(1), Lease: scripttest.Lease, About: script.About{Owner: "owner-" + id}, Mode: core.Exclusive,
+		Keys: d.Keys, ID: stem.New(1), Lease: scripttest.Lease, Info: script.HolderInfo{Owner: "owner-" + id}, Mode: core.Exclusive,
 		Inbox: d.Inbox(id), Tokens: v.Tokens, QueueTokens: queued, Vote: &v,
 	}), "lockmw:inbox:")
 	if err != nil {
@@ -62,7 +62,7 @@ func TestARefusedTryTellsTheHolderThatSomebodyWaits(t *testing.T) {
 		if got := vote(d, "b", core.Vote{Tokens: 1}, 0); got.Outcome != script.Queued || wanted() {
 			d.Errorf("a try whose process does not wait: %+v, wanted %t", got, wanted())
 		}
-		if got := vote(d, "b", core.Vote{Tokens: 1, Wants: true}, 0); got.Outcome != script.Queued || !wanted() {
+		if got := vote(d, "b", core.Vote{Tokens: 1, NotifyHolder: true}, 0); got.Outcome != script.Queued || !wanted() {
 			d.Errorf("a try whose process waits: %+v, wanted %t", got, wanted())
 		}
 		if n := d.Redis.Exists(d.Context(), d.Keys.Queue()).Val(); n != 0 {

@@ -93,8 +93,8 @@ func TestABatchOfVotesTakesWhatCallsHave(t *testing.T) {
 			keys[i] = layout.KeySet(fmt.Sprint("item:", i))
 			a := script.Acquire{
 				Keys: &keys[i], ID: scripttest.ID(fmt.Sprint("id", i)), Lease: time.Duration(i+1) * time.Minute, Mode: core.Exclusive,
-				About: script.About{Owner: fmt.Sprint("owner-", i)}, Inbox: "inbox", Tokens: i + 1,
-				Vote: &core.Vote{Token: soon + int64(100*i), Tokens: i + 1, Wants: i%2 == 1},
+				Info: script.HolderInfo{Owner: fmt.Sprint("owner-", i)}, Inbox: "inbox", Tokens: i + 1,
+				Vote: &core.Vote{Token: soon + int64(100*i), Tokens: i + 1, NotifyHolder: i%2 == 1},
 			}
 			switch i {
 			case queues:

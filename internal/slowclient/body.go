@@ -6,8 +6,7 @@ import (
 	"net/http"
 )
 
-// Body returns a body whose reads fail with the cause when the context of g has ended. A body that has nothing to read is
-// returned as it is.
+// Body returns a body whose reads fail with the cause when the context of g has ended. An empty body is returned unchanged.
 func (g *Guard) Body(of io.ReadCloser) io.ReadCloser {
 	if of == nil || of == http.NoBody {
 		return of
@@ -55,10 +54,10 @@ func (g *Guard) endRead(err error) error {
 	return g.why()
 }
 
-// why returns why the body cannot be read any more, nil if it can. g.mu is held.
+// why returns why the body can no longer be read, nil if it can. g.mu is held.
 func (g *Guard) why() error {
 	if g.ended == nil {
 		return nil
 	}
-	return fmt.Errorf("the request's body is not read any more: %w", g.ended)
+	return fmt.Errorf("the request's body is no longer read: %w", g.ended)
 }

@@ -1,13 +1,13 @@
-// Package slowclient ends the reads and writes of a handler that wait for its client when a context ends: a client that
-// sends or takes nothing otherwise keeps the handler for as long as it likes.
+// Package slowclient ends the reads and writes of a handler that wait for its client when a context ends. Otherwise a client
+// that neither sends nor receives could keep the handler forever.
 //
 //	guard := slowclient.New(ctx, w, time.Now(), nil)
 //	defer guard.Close()
 //	r.Body = guard.Body(r.Body)
 //	guard.BeginWrite() // around each call of w that may wait
 //
-// No deadline of the connection is set before the context ends, so that none that the server or other middleware has set
-// is changed. The package knows nothing of locks.
+// It sets no deadline of the connection before the context ends, so it changes no deadline of the server or of other
+// middleware. The package knows nothing of locks.
 package slowclient
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// LastWrite is how long a write may take once the context has ended.
+// LastWrite is how long a write may take after the context has ended.
 const LastWrite = time.Second
 
 // A Guard watches the reads and writes of one request. It is safe for concurrent use.
@@ -25,22 +25,22 @@ type Guard struct {
 	ctx     context.Context
 	ignores func(cause error) bool
 	w       http.ResponseWriter
-	// The server's own deadlines, or somewhat later ones; zero: none.
+	// The server's own deadlines, or slightly later ones; zero: none.
 	latestRead, latestWrite time.Time
 
 	mu       sync.Mutex
-	unwatch  func() bool // stops the watch of ctx; nil: nothing has waited yet
-	ended    error       // the cause of the end; nil: ctx has not ended, or its end does not matter
+	unwatch  func() bool // stops the watch of ctx; nil: no call has waited yet
+	ended    error       // the cause of the end; nil: ctx has not ended, or its end is ignored
 	closed   bool
 	reading  int
 	writing  int
-	broken   bool // a read has been ended
-	unread   bool // the body has not come to its end
-	limiting bool // deadlines for a write are set
+	broken   bool // a read was ended
+	unread   bool // the body was not read to its end
+	limiting bool // write deadlines are set
 }
 
-// New returns a Guard for a request that began at that time, or somewhat earlier, and is answered by w. The end of ctx has no
-// effect if ignores, which may be nil, returns true for its cause.
+// New returns a Guard for a request that began at that time, or slightly earlier, and is answered by w. The end of ctx has no
+// effect if ignores returns true for its cause; ignores may be nil.
 func New(ctx context.Context, w http.ResponseWriter, began time.Time, ignores func(cause error) bool) *Guard {
 	g := &Guard{ctx: ctx, ignores: ignores, w: w}
 	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok {
@@ -67,7 +67,7 @@ func (g *Guard) Close() {
 	}
 }
 
-// BeginWrite is to be called before each write or flush, and EndWrite after it.
+// BeginWrite must be called before each write or flush, and EndWrite after it.
 func (g *Guard) BeginWrite() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,7 +78,7 @@ func (g *Guard) BeginWrite() {
 	}
 }
 
-// EndWrite ends what BeginWrite has begun.
+// EndWrite ends a write.
 func (g *Guard) EndWrite() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +102,7 @@ func (g *Guard) look() {
 	}
 }
 
-// end ends the reads and writes that are under way. g.mu is held.
+// end ends the reads and writes in progress. g.mu is held.
 func (g *Guard) end() {
 	if g.closed || g.ended != nil {
 		return
@@ -122,8 +122,8 @@ func (g *Guard) end() {
 	}
 }
 
-// limit gives writes LastWrite from now on, unless the server has given them less. For HTTP/1 the first one reads the rest of
-// the body, and needs time for the response after that. g.mu is held.
+// limit gives writes LastWrite from now on, unless the server has given them less. For HTTP/1 the first write also reads the
+// rest of the body, and needs time for the response after that. g.mu is held.
 func (g *Guard) limit() {
 	now := time.Now()
 	g.limiting = true
@@ -133,7 +133,7 @@ func (g *Guard) limit() {
 	}
 }
 
-// restore takes back what limit has set, so that the response can still be ended. g.mu is held.
+// restore removes the deadlines of limit, so that the response can still be completed. g.mu is held.
 func (g *Guard) restore() {
 	if !g.limiting || g.closed {
 		return
@@ -145,7 +145,7 @@ func (g *Guard) restore() {
 	}
 }
 
-// control is made only where it is needed, which is seldom.
+// control is created only when it is needed, which is rare.
 func (g *Guard) control() *http.ResponseController { return http.NewResponseController(g.w) }
 
 // earlier returns the earlier of two times; limit may be zero.

@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/internal/slowclient"
 )
 
-// A conn is a ResponseWriter and a body whose client neither sends nor takes anything.
+// A conn is a ResponseWriter and a body whose client neither sends nor receives.
 type conn struct {
 	http.ResponseWriter
 	mu          sync.Mutex
@@ -70,15 +70,15 @@ func (c *conn) sets() (set int, read, write time.Time) {
 	return c.set, c.read, c.write
 }
 
-var errOver = errors.New("it is over")
+var errEnded = errors.New("ended")
 
-// after returns a context that ends with errOver after d, of a request to the server, which may be nil.
+// after returns a context that ends with errEnded after d. It belongs to a request to the server, which may be nil.
 func after(t *testing.T, d time.Duration, server *http.Server) context.Context {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	if server != nil {
 		ctx = context.WithValue(ctx, http.ServerContextKey, server)
 	}
-	time.AfterFunc(d, func() { cancel(errOver) })
+	time.AfterFunc(d, func() { cancel(errEnded) })
 	return ctx
 }
 
@@ -87,8 +87,8 @@ func TestAReadEndsWithTheContext(t *testing.T) {
 		c, began := newConn(), time.Now()
 		g := slowclient.New(after(t, time.Minute, nil), c, time.Now(), nil)
 		body := g.Body(c)
-		for range 2 { // the second one does not begin
-			if _, err := body.Read(make([]byte, 1)); !errors.Is(err, errOver) || time.Since(began) != time.Minute {
+		for range 2 { // the second read fails immediately
+			if _, err := body.Read(make([]byte, 1)); !errors.Is(err, errEnded) || time.Since(began) != time.Minute {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 		}
@@ -169,7 +169,7 @@ func TestNoDeadlineIsChangedWithoutNeed(t *testing.T) {
 		"all is done before":            quick,
 		"the handler has returned":      func(g *slowclient.Guard) { quick(g); g.Close() },
 		"the connection was taken over": func(g *slowclient.Guard) { g.Close(); g.BeginWrite() },
-		"only the body is over":         func(g *slowclient.Guard) { quick(g); time.Sleep(time.Hour) },
+		"only the body has ended":       func(g *slowclient.Guard) { quick(g); time.Sleep(time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestNoDeadlineIsChangedWithoutNeed(t *testing.T) {
 func TestAnEndThatDoesNotMatterHasNoEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConn()
-		g := slowclient.New(after(t, time.Minute, nil), c, time.Now(), func(cause error) bool { return errors.Is(cause, errOver) })
+		g := slowclient.New(after(t, time.Minute, nil), c, time.Now(), func(cause error) bool { return errors.Is(cause, errEnded) })
 		g.BeginWrite()
 		time.Sleep(time.Hour)
 		g.EndWrite()
@@ -204,9 +204,9 @@ func TestAnEndThatDoesNotMatterHasNoEffect(t *testing.T) {
 	})
 }
 
-func TestABodyWithNothingInItStaysAsItIs(t *testing.T) {
+func TestAnEmptyBodyIsReturnedUnchanged(t *testing.T) {
 	g := slowclient.New(t.Context(), httptest.NewRecorder(), time.Now(), nil)
 	if g.Body(nil) != nil || g.Body(http.NoBody) != http.NoBody {
-		t.Error("it was wrapped")
+		t.Error("the body was wrapped")
 	}
 }

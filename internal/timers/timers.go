@@ -17,7 +17,7 @@ const Never = clock.Instant(math.MaxInt64)
 // An Owner owns a Timer. The loop's goroutine calls Due when the Timer is due, so Due must not wait for anything.
 type Owner interface{ Due() }
 
-// A Timer is an entry of a Schedule, and a field of its Owner. The zero value has no Owner until Of sets one.
+// A Timer is an entry of a Schedule, and a field of its Owner. The zero value has no Owner until SetOwner sets one.
 type Timer struct {
 	owner Owner
 	at    clock.Instant
@@ -25,8 +25,8 @@ type Timer struct {
 	index int           // index in the heap + 1; 0: not set
 }
 
-// Of sets the Owner of the Timer. It must be called before the Timer is set.
-func (t *Timer) Of(owner Owner) { t.owner = owner }
+// SetOwner sets the Owner of the Timer. It must be called before the Timer is set.
+func (t *Timer) SetOwner(owner Owner) { t.owner = owner }
 
 // A Schedule calls Owners when their Timers are due. It is safe for concurrent use, and has a goroutine from the first Set to
 // Stop.
@@ -153,7 +153,7 @@ func (s *Schedule) sleep(timer *time.Timer, next clock.Instant) bool {
 		case <-s.wake:
 			return true
 		case <-timer.C:
-			clock.Look()
+			clock.DetectSkips()
 		}
 	}
 	return true

@@ -47,7 +47,7 @@ func onSchedule(t *testing.T, test func(t *testing.T, s *timers.Schedule, l *log
 
 func (l *log) owner(name string) *owner {
 	o := &owner{log: l, name: name}
-	o.timer.Of(o)
+	o.timer.SetOwner(o)
 	return o
 }
 

@@ -127,7 +127,7 @@ func (g *group) command(ctx context.Context) *redis.Cmd {
 		pick(k, b.Args)
 	}
 	if guard := b.Script.Guard; guard != nil {
-		args = append(args, guard.Trusted(g.calls[0].key()))
+		args = append(args, guard.TrustedServer(g.calls[0].key()))
 	}
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(FirstKey)

@@ -32,11 +32,11 @@ func NewScript(source string) *Script {
 	return s
 }
 
-// A Guard prevents servers that it does not trust from running a script. Each run carries the result of Trusted as its last
+// A Guard prevents servers that it does not trust from running a script. Each run carries the result of TrustedServer as its last
 // argument. On a server with a different name the script writes nothing and answers with an error that begins with UNTRUSTED.
 type Guard interface {
-	// Trusted returns the name of the server that has a key, or "" if that server is not trusted.
-	Trusted(key string) string
+	// TrustedServer returns the name of the server that has a key, or "" if that server is not trusted.
+	TrustedServer(key string) string
 	// Examine finds out whether to trust the server of a key that has refused a run with the name carried. It returns nil if the
 	// run is to be repeated.
 	Examine(ctx context.Context, key string, carried any) error
@@ -64,7 +64,7 @@ type Call struct {
 	done       func(*Reply)
 	sent       clock.Instant // before the first byte was sent
 	before     int32         // Copies when it was last sent
-	open       *open         // nil: it does not go to a Cluster, or was sent in a pipeline by its caller
+	open       *openCall     // nil: it does not go to a Cluster, or was sent in a pipeline by its caller
 	replicaErr error         // why its writes do not count yet; nil: they do
 	moved      bool          // replicaErr is set, and the slot has left the replicas of its former master
 
@@ -120,7 +120,7 @@ func (k *Call) key() string {
 func (k *Call) command(ctx context.Context) *redis.Cmd {
 	args := k.args
 	if g := k.script.Guard; g != nil {
-		args = append(slices.Clip(args), g.Trusted(k.key()))
+		args = append(slices.Clip(args), g.TrustedServer(k.key()))
 	}
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(FirstKey)

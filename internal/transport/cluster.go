@@ -27,8 +27,8 @@ type reload struct {
 	waiting int       // questions without an answer
 	asked   int       // questions sent so far
 
-	heeding sync.Mutex // held while an answer is handled
-	heeded  int        // the latest question whose answer was used
+	handling sync.Mutex // held while an answer is handled
+	handled  int        // the latest question whose answer was used
 }
 
 const (
@@ -117,20 +117,20 @@ func (r *reload) question(n int) {
 	r.waiting--
 	r.mu.Unlock()
 	if err == nil && len(masters) > 0 { // a node that was reset, or has just joined, has no masters to report
-		r.heed(n, masters)
+		r.onAnswer(n, masters)
 	}
 }
 
-// heed handles the answer to the nth question, unless a later question was answered before: a node that hung may not have noticed
-// that another one has taken its place. go-redis has used that old answer, so it must ask again.
-func (r *reload) heed(n int, masters map[*redis.Client]bool) {
-	r.heeding.Lock()
-	defer r.heeding.Unlock()
-	if n < r.heeded {
+// onAnswer handles the answer to the nth question, unless a later question was answered before: a node that hung may not have
+// noticed that another one has taken its place. go-redis has used that old answer, so it must ask again.
+func (r *reload) onAnswer(n int, masters map[*redis.Client]bool) {
+	r.handling.Lock()
+	defer r.handling.Unlock()
+	if n < r.handled {
 		r.ask(0)
 		return
 	}
-	r.heeded = n
+	r.handled = n
 	r.s.onMasters(masters)
 }
 
@@ -139,23 +139,23 @@ func (r *reload) heed(n int, masters map[*redis.Client]bool) {
 // first answer counts. A second one may arrive much later, when the server no longer has the id's done mark and may grant it
 // something: the call receives that answer as Late.
 
-// An open is an unanswered call to a node of a Cluster. Once it is in the list, the mutex of the Sender guards it.
-type open struct {
-	list.Links[*open]
+// An openCall is an unanswered call to a node of a Cluster. Once it is in the list, the mutex of the Sender guards it.
+type openCall struct {
+	list.Links[*openCall]
 
 	call   *Call
 	node   *redis.Client
 	since  time.Time // when it was passed to the Sender
 	args   []any     // the original arguments of the call
-	first  *open     // the call that this is a copy of; nil: none
+	first  *openCall // the call that this is a copy of; nil: none
 	copied bool
 	listed bool
 	over   bool // it or a copy of it was answered
 }
 
 // openAt returns the open of a call that is sent to a node.
-func (k *Call) openAt(node *redis.Client) *open {
-	o := &open{call: k, node: node, args: k.args}
+func (k *Call) openAt(node *redis.Client) *openCall {
+	o := &openCall{call: k, node: node, args: k.args}
 	if k.open != nil {
 		o.first = k.open.first
 	}
@@ -193,7 +193,7 @@ func (s *Sender) checkOpen() {
 	}
 	s.mu.Unlock()
 	if late {
-		s.Late()
+		s.NoteLateAnswer()
 	}
 }
 
@@ -208,7 +208,7 @@ func (s *Sender) answer(k *Call, reply *Reply) {
 }
 
 // isFirst records an answer, and reports whether it is the first.
-func (s *Sender) isFirst(o *open) bool {
+func (s *Sender) isFirst(o *openCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unlist(o)
@@ -221,7 +221,7 @@ func (s *Sender) isFirst(o *open) bool {
 	return !was
 }
 
-func (s *Sender) unlist(o *open) {
+func (s *Sender) unlist(o *openCall) {
 	if o.listed {
 		o.listed = false
 		s.open.Remove(o)
@@ -242,7 +242,7 @@ func (s *Sender) unanswered(batch []*Call) []*Call {
 
 // onMasters handles the present set of a Cluster's masters.
 func (s *Sender) onMasters(masters map[*redis.Client]bool) {
-	s.sendAgain(masters)
+	s.resend(masters)
 	deposed := false
 	for node := range s.nodes.Range {
 		if !masters[node.(*redis.Client)] {
@@ -255,8 +255,8 @@ func (s *Sender) onMasters(masters map[*redis.Client]bool) {
 	}
 }
 
-// sendAgain sends calls again if their nodes are not among the masters. Calls that have not yet gone out change their queue.
-func (s *Sender) sendAgain(masters map[*redis.Client]bool) {
+// resend sends calls again if their nodes are not among the masters. Calls that have not yet gone out change their queue.
+func (s *Sender) resend(masters map[*redis.Client]bool) {
 	var send []*Call
 	s.mu.Lock()
 	for o := range s.open.All() {
@@ -280,13 +280,13 @@ func (s *Sender) sendAgain(masters map[*redis.Client]bool) {
 }
 
 // copy returns a copy of a call that has no answer. The original may still arrive, so the copy counts as sent once more.
-func (o *open) copy() *Call {
+func (o *openCall) copy() *Call {
 	k := o.call
 	if k.Copies != nil {
 		k.Copies.Add(1)
 	}
 	return &Call{
 		Limit: k.Limit, Late: k.Late, Copies: k.Copies, ctx: k.ctx, script: k.script, args: o.args, done: k.done,
-		open: &open{first: cmp.Or(o.first, o)},
+		open: &openCall{first: cmp.Or(o.first, o)},
 	}
 }

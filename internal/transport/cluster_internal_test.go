@@ -67,7 +67,7 @@ func (c *deposedCluster) Process(_ context.Context, cmd redis.Cmder) error {
 // depose puts the other node into the old one's place, which the Cluster reports soon.
 func (c *deposedCluster) depose(s *Sender) {
 	c.master.Store(c.promoted)
-	s.Reload()
+	s.ReloadSlots()
 	time.Sleep(2 * reloadInterval)
 	synctest.Wait()
 }
@@ -128,7 +128,7 @@ func TestACallIsSentAgainOnce(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		c.slow = time.Minute
 		answers, _ := startCall(s)
-		s.Late()
+		s.NoteLateAnswer()
 		c.depose(s)
 		<-answers
 		close(c.wakes)
@@ -144,7 +144,7 @@ func TestADeposedNodeIsReportedOnce(t *testing.T) {
 		told := 0
 		s.Observe(nil, func() { told++ })
 		s.nodes.Store(c.old, &sendQueue{}) // it was used
-		s.Reload()
+		s.ReloadSlots()
 		time.Sleep(2 * reloadInterval)
 		if told != 0 {
 			t.Error("the node is reported though it is a master")
@@ -175,7 +175,7 @@ func TestTheFirstAnswerCountsEvenFromTheOldNode(t *testing.T) {
 func TestCallsToARemainingMasterAreNotSentAgain(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		answers, copies := startCall(s)
-		s.Late()
+		s.NoteLateAnswer()
 		time.Sleep(2 * reloadTime)
 		if n := c.sent[c.old].Load(); n != 1 || len(answers) != 0 || copies.Load() > 1 {
 			t.Errorf("it was sent %d times", n)

@@ -48,7 +48,7 @@ type pooled interface {
 	PoolStats() *redis.PoolStats
 }
 
-// explain adds its finding to core.ErrSilent, to the end of a connection, and to the error of an exhausted connection pool. The
+// explain adds its finding to core.ErrNoAnswer, to the end of a connection, and to the error of an exhausted connection pool. The
 // finding shows whether there is an outage.
 func (k *diagnosis) explain(rdb any, err error) error {
 	client, ok := rdb.(pooled)
@@ -62,7 +62,7 @@ func (k *diagnosis) explain(rdb any, err error) error {
 		return core.WithFault(fmt.Errorf("%w: %w", err, found.err), core.Lasting)
 	case found.err != nil:
 		return core.WithFault(fmt.Errorf("%w: %w", err, found.err), core.Outage)
-	case found.answers && (noConnection || errors.Is(err, core.ErrSilent) && isExhausted(client)):
+	case found.answers && (noConnection || errors.Is(err, core.ErrNoAnswer) && isExhausted(client)):
 		return core.WithFault(fmt.Errorf("%w: the server answers a new connection, but all %d connections of the client's pool are in use",
 			err, client.Options().PoolSize), core.Exhausted)
 	case noConnection:
@@ -89,8 +89,8 @@ func (k *diagnosis) connect(client pooled) {
 	}
 }
 
-// tell calls told with the result of explain, in the background if that takes time.
-func (k *diagnosis) tell(rdb any, err error, told func(explained error)) {
+// explainAsync calls told with the result of explain, in the background if that takes time.
+func (k *diagnosis) explainAsync(rdb any, err error, told func(explained error)) {
 	k.mu.Lock()
 	inBackground := IsUnexplained(err) && !k.stopped
 	if inBackground {
@@ -175,7 +175,7 @@ func ping(o *redis.Options) finding {
 
 // IsUnexplained reports whether a new connection may show more about the error.
 func IsUnexplained(err error) bool {
-	return errors.Is(err, core.ErrSilent) || isHungUp(err) || IsPoolTimeout(err)
+	return errors.Is(err, core.ErrNoAnswer) || isHungUp(err) || IsPoolTimeout(err)
 }
 
 // isHungUp reports whether the other side has ended the connection.
@@ -193,9 +193,9 @@ type Diagnoses struct {
 // Explain adds the reason why the server of a client does not answer to an error that lacks it.
 func (n *Diagnoses) Explain(client any, err error) error { return n.of(client).explain(client, err) }
 
-// Tell calls told with the result of Explain, in the background if that takes time.
-func (n *Diagnoses) Tell(client any, err error, told func(explained error)) {
-	n.of(client).tell(client, err, told)
+// ExplainAsync calls told with the result of Explain, in the background if that takes time.
+func (n *Diagnoses) ExplainAsync(client any, err error, told func(explained error)) {
+	n.of(client).explainAsync(client, err, told)
 }
 
 func (n *Diagnoses) of(client any) *diagnosis {

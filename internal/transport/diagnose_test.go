@@ -46,20 +46,20 @@ func TestADiagnosisDelaysNoCallForLong(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				if err := k.explain(rdb, core.ErrSilent); !errors.Is(err, core.ErrSilent) {
+				if err := k.explain(rdb, core.ErrNoAnswer); !errors.Is(err, core.ErrNoAnswer) {
 					t.Errorf("got %v", err)
 				}
 			})
 		}
 		wg.Wait()
 		time.Sleep(2 * freshFor)
-		_ = k.explain(rdb, core.ErrSilent)
+		_ = k.explain(rdb, core.ErrNoAnswer)
 		if took := time.Since(begun) - 2*freshFor; took > 2*DiagnoseTimeout || dials.Load() != 1 {
 			t.Errorf("two diagnoses one after the other took %v, with %d connections, want %v and 1", took, dials.Load(), 2*DiagnoseTimeout)
 		}
 		answer <- errors.New("no handshake")
 		synctest.Wait()
-		if err := k.explain(rdb, core.ErrSilent); !strings.Contains(err.Error(), "no handshake") {
+		if err := k.explain(rdb, core.ErrNoAnswer); !strings.Contains(err.Error(), "no handshake") {
 			t.Errorf("the finding is missing: %v", err)
 		}
 	})
@@ -70,7 +70,7 @@ func TestStopWaitsForTheDiagnosis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k diagnosis
 		rdb, dials, answer := deafClient(t)
-		_ = k.explain(rdb, core.ErrSilent)
+		_ = k.explain(rdb, core.ErrNoAnswer)
 		begun := time.Now()
 		time.AfterFunc(time.Second, func() { answer <- errors.New("no handshake") })
 		k.stop()
@@ -78,7 +78,7 @@ func TestStopWaitsForTheDiagnosis(t *testing.T) {
 			t.Errorf("stopped after %v, want 1s", took)
 		}
 		time.Sleep(2 * freshFor)
-		if err := k.explain(rdb, core.ErrSilent); dials.Load() != 1 || !errors.Is(err, core.ErrSilent) {
+		if err := k.explain(rdb, core.ErrNoAnswer); dials.Load() != 1 || !errors.Is(err, core.ErrNoAnswer) {
 			t.Errorf("after that there were %d connections, %v", dials.Load(), err)
 		}
 	})

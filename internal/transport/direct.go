@@ -53,7 +53,7 @@ func (l *directConn) run(k *Call) *redis.Cmd {
 	k.markSent(now)
 	k.directCtx = callContext{Context: l.timeouts.Next(now), values: k.ctx, direct: l}
 	cmd := k.command(&k.directCtx)
-	_ = by.Process(&k.directCtx, once{cmd}) // the error is cmd's
+	_ = by.Process(&k.directCtx, noRetryCmd{cmd}) // the error is cmd's
 	return cmd
 }
 
@@ -85,10 +85,10 @@ func (t *Timeouts) Next(now clock.Instant) context.Context {
 	return t.ctx
 }
 
-// once is a command that go-redis does not repeat.
-type once struct{ *redis.Cmd }
+// noRetryCmd is a command that go-redis does not repeat.
+type noRetryCmd struct{ *redis.Cmd }
 
-func (once) NoRetry() bool { return true }
+func (noRetryCmd) NoRetry() bool { return true }
 
 // callContext has the values of one context and the end of another.
 type callContext struct {

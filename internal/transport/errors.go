@@ -134,7 +134,7 @@ func IsTemporary(err error) bool {
 	case IsReply(err):
 		return hasPrefix(err, temporary) || isCutOff(err)
 	}
-	return !IsFinal(err) && !errors.Is(err, ErrStrange) && !errors.Is(err, context.Canceled)
+	return !IsFinal(err) && !errors.Is(err, ErrMalformed) && !errors.Is(err, context.Canceled)
 }
 
 // IsPoolTimeout reports whether the client had no free connection. That shows nothing about the server: connections may be in use

@@ -49,7 +49,7 @@ func sharesPool(rdb redis.UniversalClient) bool {
 func execOnce(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd) error {
 	run := func(pipe redis.Pipeliner) error {
 		for _, cmd := range cmds {
-			_ = pipe.Process(ctx, once{cmd})
+			_ = pipe.Process(ctx, noRetryCmd{cmd})
 		}
 		_, err := pipe.Exec(ctx)
 		return err
@@ -70,7 +70,7 @@ func pipeline(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd)
 			// When the client of a Cluster follows the redirect of one command, and repeats the whole pipeline because of
 			// another, it sends the first to two nodes together and both answers into the same place (go-redis 9.23). So it must
 			// not repeat the pipeline: the sender repeats each of its calls by itself.
-			_ = pipe.Process(ctx, once{cmd})
+			_ = pipe.Process(ctx, noRetryCmd{cmd})
 		} else {
 			_ = pipe.Process(ctx, cmd)
 		}

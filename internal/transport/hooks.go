@@ -93,7 +93,7 @@ func (h *bypassHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return next
 	}
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if _, ok := cmd.(once); ok {
+		if _, ok := cmd.(noRetryCmd); ok {
 			if l, _ := ctx.Value(directKey{}).(*directConn); l != nil {
 				return l.afterHooks(h.toNode).Process(ctx, cmd)
 			}

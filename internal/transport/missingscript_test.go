@@ -31,7 +31,7 @@ func sendings(layout script.Layout) []sending {
 	acquire := func(key, id string, edit ...func(*script.Acquire)) func(*script.Set, func(*transport.Reply)) *transport.Call {
 		keys := layout.KeySet(key)
 		a := script.Acquire{
-			Keys: &keys, ID: scripttest.ID(id), Lease: time.Minute, About: script.About{Owner: "o"}, Mode: core.Exclusive,
+			Keys: &keys, ID: scripttest.ID(id), Lease: time.Minute, Info: script.HolderInfo{Owner: "o"}, Mode: core.Exclusive,
 			Inbox: "inbox", Tokens: 1, QueueTokens: 1,
 		}
 		for _, f := range edit {
@@ -41,7 +41,7 @@ func sendings(layout script.Layout) []sending {
 			return a.Call(context.Background(), set, done)
 		}
 	}
-	fair := func(a *script.Acquire) { a.Mode, a.Runs = core.Fair, true }
+	fair := func(a *script.Acquire) { a.Mode, a.MayBatch = core.Fair, true }
 	vote := func(a *script.Acquire) { a.Vote = new(core.Vote) }
 	release := func(key string) func(*script.Set, func(*transport.Reply)) *transport.Call {
 		keys := layout.KeySet(key)

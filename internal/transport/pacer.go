@@ -60,7 +60,7 @@ func (p *Pacer) Add(all []Due) {
 	if len(all) == 0 {
 		return
 	}
-	groups := p.s.dueByNode(all)
+	groups := p.s.groupDueByNode(all)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for node, due := range groups {
@@ -77,8 +77,8 @@ func (p *Pacer) Add(all []Due) {
 	}
 }
 
-// dueByNode divides calls by the nodes of a Cluster.
-func (s *Sender) dueByNode(all []Due) map[*redis.Client][]Due {
+// groupDueByNode divides calls by the nodes of a Cluster.
+func (s *Sender) groupDueByNode(all []Due) map[*redis.Client][]Due {
 	if s.cluster == nil {
 		return map[*redis.Client][]Due{nil: all}
 	}
@@ -180,7 +180,7 @@ func (q *paceQueue) send(due []Due) {
 			calls = append(calls, k)
 		}
 	}
-	for _, batch := range ByTimeout(calls, maxPaced) {
+	for _, batch := range GroupByTimeout(calls, maxPaced) {
 		q.p.mu.Lock()
 		q.counted++
 		q.unanswered++
@@ -217,8 +217,8 @@ func (q *paceQueue) poke() {
 	}
 }
 
-// ByTimeout divides calls into batches of at most most calls, in which all timeouts are within a factor of four.
-func ByTimeout(calls []*Call, most int) (batches [][]*Call) {
+// GroupByTimeout divides calls into batches of at most most calls, in which all timeouts are within a factor of four.
+func GroupByTimeout(calls []*Call, most int) (batches [][]*Call) {
 	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
 	for len(calls) > 0 {
 		n := 1
@@ -235,7 +235,7 @@ func ByTimeout(calls []*Call, most int) (batches [][]*Call) {
 func (s *Sender) RunWithin(batch []*Call) {
 	ctx, cancel := context.WithTimeout(s.ctx, batch[0].Timeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, s.Late) // go-redis may wait much longer for the answer
+	stop := context.AfterFunc(ctx, s.NoteLateAnswer) // go-redis may wait much longer for the answer
 	defer stop()
 	s.RunBatch(ctx, batch)
 }

@@ -33,7 +33,7 @@ const (
 // NewProbe returns a Probe of the servers of s. It must be called before calls gather.
 func NewProbe(s *Sender, schedule *timers.Schedule, prefix string, logger *slog.Logger) *Probe {
 	p := &Probe{s: s, schedule: schedule, prefix: prefix, logger: logger}
-	p.timer.Of(p)
+	p.timer.SetOwner(p)
 	s.onGathers = func() {
 		p.Skip()
 		schedule.SetNow(&p.timer)
@@ -41,22 +41,22 @@ func NewProbe(s *Sender, schedule *timers.Schedule, prefix string, logger *slog.
 	return p
 }
 
-// Plan schedules the Probe after the first lock.
-func (p *Probe) Plan() {
+// Schedule schedules the Probe after the first lock.
+func (p *Probe) Schedule() {
 	p.planned.Do(func() { p.schedule.SetAfter(&p.timer, probeAfter, probeAfter/4) })
 }
 
 // Skip limits the Probe to the time when calls gather.
 func (p *Probe) Skip() { p.planned.Do(func() {}) }
 
-// Off disables the Probe.
-func (p *Probe) Off() { p.done.Do(func() {}) }
+// Disable disables the Probe.
+func (p *Probe) Disable() { p.done.Do(func() {}) }
 
 // Due starts the Probe.
-func (p *Probe) Due() { p.done.Do(func() { p.s.spawn(p.Look) }) }
+func (p *Probe) Due() { p.done.Do(func() { p.s.spawn(p.RunNow) }) }
 
-// Look asks the server now, and returns when it has the answers.
-func (p *Probe) Look() {
+// RunNow asks the server now, and returns when it has the answers.
+func (p *Probe) RunNow() {
 	ctx, cancel := context.WithTimeout(p.s.ctx, probeTimeout)
 	defer cancel()
 	policy, err := EvictionPolicy(ctx, p.s.rdb)

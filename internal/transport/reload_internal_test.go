@@ -79,7 +79,7 @@ func TestSlotsAreNotAskedForAllTheTime(t *testing.T) {
 		defer s.Stop()
 		for range 1000 {
 			s.Note(io.EOF)
-			s.Reload()
+			s.ReloadSlots()
 			time.Sleep(time.Millisecond)
 		}
 		if n := int64(c.asked.Load()); n > int64(time.Second/reloadInterval)+1 {
@@ -95,7 +95,7 @@ func TestSlotsAreAskedForAgainAfterEachRequest(t *testing.T) {
 		s := NewSender(c, Topology{Cluster: true}, time.Second, Replicas{})
 		defer s.Stop()
 		for range 2 {
-			s.Reload()
+			s.ReloadSlots()
 			synctest.Wait()
 		}
 		time.Sleep(10 * reloadInterval)

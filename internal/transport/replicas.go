@@ -137,7 +137,7 @@ func (s *Sender) redirected(ctx context.Context, err error) (node redis.Universa
 	if redis.HasErrorPrefix(err, "ASK ") {
 		first = append(first, redis.NewCmd(ctx, "asking"))
 	} else {
-		s.Reload()
+		s.ReloadSlots()
 	}
 	text := err.Error()
 	address := text[strings.LastIndexByte(text, ' ')+1:]

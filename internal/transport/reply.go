@@ -23,8 +23,8 @@ type Reply struct {
 	single [1]any // the memory of values, if the answer is not a list
 }
 
-// ErrStrange reports that an answer is not in the form that its script returns.
-var ErrStrange = errors.New("unexpected answer to a script")
+// ErrMalformed reports that an answer is not in the form that its script returns.
+var ErrMalformed = errors.New("unexpected answer to a script")
 
 // NewReply returns a Reply with a value or an error.
 func NewReply(value any, err error, sent clock.Instant) *Reply {
@@ -53,7 +53,7 @@ func (r *Reply) Left() int { return len(r.values) }
 
 func (r *Reply) next() any {
 	if len(r.values) == 0 {
-		r.Strange()
+		r.SetMalformed()
 		return nil
 	}
 	v := r.values[0]
@@ -61,10 +61,10 @@ func (r *Reply) next() any {
 	return v
 }
 
-// Strange sets Err because the answer does not have the form that its script returns.
-func (r *Reply) Strange() {
+// SetMalformed sets Err because the answer does not have the form that its script returns.
+func (r *Reply) SetMalformed() {
 	if r.Err == nil {
-		r.Err = ErrStrange
+		r.Err = ErrMalformed
 	}
 }
 
@@ -78,7 +78,7 @@ func (r *Reply) Int() int64 {
 			return n
 		}
 	}
-	r.Strange()
+	r.SetMalformed()
 	return 0
 }
 
@@ -86,7 +86,7 @@ func (r *Reply) Int() int64 {
 func (r *Reply) Text() string {
 	s, ok := r.next().(string)
 	if !ok {
-		r.Strange()
+		r.SetMalformed()
 	}
 	return s
 }
@@ -110,7 +110,7 @@ func (r *Reply) TTL() time.Duration {
 func (r *Reply) List() []*Reply {
 	values, ok := r.next().([]any)
 	if !ok {
-		r.Strange()
+		r.SetMalformed()
 	}
 	list := make([]*Reply, len(values))
 	for i, v := range values {
@@ -124,13 +124,13 @@ func (r *Reply) List() []*Reply {
 func (r *Reply) Each(read func(list *Reply)) {
 	values, ok := r.next().([]any)
 	if !ok {
-		r.Strange()
+		r.SetMalformed()
 	}
 	list := &Reply{values: values}
 	for len(list.values) > 0 && list.Err == nil {
 		read(list)
 	}
 	if list.Err != nil {
-		r.Strange()
+		r.SetMalformed()
 	}
 }

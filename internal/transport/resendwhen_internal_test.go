@@ -34,7 +34,7 @@ func TestNoQuestionWhileAnswersAreInTime(t *testing.T) {
 		defer s.Stop()
 		for range 100 {
 			k, _ := newCounted(func(*Reply) {})
-			k.open = &open{call: k}
+			k.open = &openCall{call: k}
 			s.mu.Lock()
 			s.noteOpen(k)
 			s.mu.Unlock()
@@ -67,7 +67,7 @@ func TestAnOlderAnswerIsIgnored(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		stale := &staleCluster{deposedCluster: c, stale: make(chan struct{})}
 		s.cluster = stale
-		s.Late()
+		s.NoteLateAnswer()
 		time.Sleep(reloadInterval / 2)
 		c.depose(s)
 		c.slow = time.Minute
@@ -91,7 +91,7 @@ func TestAnAnswerWithoutMastersIsIgnored(t *testing.T) {
 	inDeposedCluster(t, func(c *deposedCluster, s *Sender) {
 		answers, _ := startCall(s)
 		s.cluster = emptyCluster{c}
-		s.Reload()
+		s.ReloadSlots()
 		time.Sleep(2 * reloadInterval)
 		close(c.wakes)
 		<-answers

@@ -51,10 +51,10 @@ type Sender struct {
 	rdb      redis.UniversalClient
 	patience time.Duration // of a patient caller
 
-	common  *sendQueue  // to the server; in a Cluster, through its client, which finds the node
-	cluster Cluster     // nil: not a Cluster
-	nodes   sync.Map    // of a Cluster: a *sendQueue by the *redis.Client of the node
-	inSight atomic.Bool // the Cluster has answered
+	common          *sendQueue  // to the server; in a Cluster, through its client, which finds the node
+	cluster         Cluster     // nil: not a Cluster
+	nodes           sync.Map    // of a Cluster: a *sendQueue by the *redis.Client of the node
+	clusterAnswered atomic.Bool // the Cluster has answered
 
 	batching  atomic.Bool // batch scripts may be used
 	gathers   sync.Once
@@ -71,11 +71,11 @@ type Sender struct {
 	mu         sync.Mutex
 	stopped    bool
 	paused     bool
-	flying     int              // in flight
-	open       list.List[*open] // unanswered calls to a Cluster, the oldest first
-	checkTimer *time.Timer      // for the next check of these
-	checkSet   bool             // checkTimer is set
-	idle       chan struct{}    // closed when flying becomes 0; nil if no caller waits for that
+	flying     int                  // in flight
+	open       list.List[*openCall] // unanswered calls to a Cluster, the oldest first
+	checkTimer *time.Timer          // for the next check of these
+	checkSet   bool                 // checkTimer is set
+	idle       chan struct{}        // closed when flying becomes 0; nil if no caller waits for that
 }
 
 // NewSender returns a Sender. patience is how long a patient caller waits for the first try of its call.
@@ -121,8 +121,8 @@ func (s *Sender) CanMultiKey() bool {
 	return false
 }
 
-// SendsAgain reports whether a call may have more than one answer: see Call.Late.
-func (s *Sender) SendsAgain() bool { return s.cluster != nil }
+// MayResend reports whether a call may have more than one answer: see Call.Late.
+func (s *Sender) MayResend() bool { return s.cluster != nil }
 
 // Start runs k in a goroutine as soon as there is room for it.
 func (s *Sender) Start(k *Call) {
@@ -156,7 +156,7 @@ func (s *Sender) Inline(k *Call, patient bool) (done bool) {
 	if away {
 		r.quick.Store(false)
 		if patient {
-			s.Late()
+			s.NoteLateAnswer()
 		}
 	}
 	if isMissingScript(err) {
@@ -251,8 +251,8 @@ func (s *Sender) run(k *Call) *redis.Cmd {
 
 // Note records the outcome of a command.
 func (s *Sender) Note(err error) {
-	if (err == nil || IsReply(err)) && !s.inSight.Load() {
-		s.inSight.Store(true)
+	if (err == nil || IsReply(err)) && !s.clusterAnswered.Load() {
+		s.clusterAnswered.Store(true)
 	}
 	if err != nil && redis.HasErrorPrefix(err, "CROSSSLOT") {
 		s.batching.Store(false)
@@ -263,11 +263,11 @@ func (s *Sender) Note(err error) {
 	}
 }
 
-// Reload makes the client of a Cluster ask soon which node has which slots.
-func (s *Sender) Reload() { s.reload.ask(0) }
+// ReloadSlots makes the client of a Cluster ask soon which node has which slots.
+func (s *Sender) ReloadSlots() { s.reload.ask(0) }
 
-// Late records that an answer is late: its node may be unreachable.
-func (s *Sender) Late() { s.reload.ask(reloadTime) }
+// NoteLateAnswer records that an answer is late: its node may be unreachable.
+func (s *Sender) NoteLateAnswer() { s.reload.ask(reloadTime) }
 
 // spawn runs f in a goroutine that Stop waits for. It reports false, and does not run f, after Stop.
 func (s *Sender) spawn(f func()) bool {
@@ -363,8 +363,9 @@ func (s *Sender) contextOf(k *Call) (context.Context, context.CancelFunc) {
 // senderKey is the context key of the Sender that the context ends with.
 type senderKey struct{}
 
-// ByNode divides calls by the nodes of a Cluster, so that no node delays calls to others. The key is nil if there is no Cluster.
-func (s *Sender) ByNode(calls []*Call) map[*redis.Client][]*Call {
+// GroupByNode divides calls by the nodes of a Cluster, so that no node delays calls to others. The key is nil if there is no
+// Cluster.
+func (s *Sender) GroupByNode(calls []*Call) map[*redis.Client][]*Call {
 	if s.cluster == nil {
 		return map[*redis.Client][]*Call{nil: calls}
 	}

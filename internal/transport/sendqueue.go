@@ -47,8 +47,8 @@ func (s *Sender) newSendQueue(rdb *redis.Client, limit int) *sendQueue {
 	}
 }
 
-// BeOneOfSeveral lowers the limit because calls to other servers are in flight at the same time.
-func (s *Sender) BeOneOfSeveral() {
+// SetMultiNode lowers the limit because calls to other servers are in flight at the same time.
+func (s *Sender) SetMultiNode() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.common.limit == maxInFlight {
@@ -67,7 +67,7 @@ func (s *Sender) queueOf(k *Call) *sendQueue {
 
 // queueTo returns the queue for the server of k. If that is a node of a Cluster, k may be sent again: see cluster.go.
 func (s *Sender) queueTo(k *Call) *sendQueue {
-	if !s.inSight.Load() {
+	if !s.clusterAnswered.Load() {
 		return s.common
 	}
 	node := s.NodeFor(s.ctx, k.key())

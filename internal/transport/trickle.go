@@ -40,7 +40,7 @@ func (t *Trickle) Add(all []Due) {
 	if len(all) == 0 {
 		return
 	}
-	groups := t.s.dueByNode(all)
+	groups := t.s.groupDueByNode(all)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for node, due := range groups {

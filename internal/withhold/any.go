@@ -9,7 +9,7 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// wrapAny is Wrap for the writers of other middleware, whatever methods they have.
+// wrapAny is Wrap for the writers of other middleware, with any set of methods.
 func wrapAny(w http.ResponseWriter, r *Response) http.ResponseWriter {
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		WriteHeader: func(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {

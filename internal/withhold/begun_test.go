@@ -13,12 +13,12 @@ import (
 	"github.com/lockmw/go/internal/test/webtest"
 )
 
-// A response that has begun is the handler's, whatever becomes of its work.
+// A response that has begun belongs to the handler, even if its work becomes void.
 func TestAResponseThatHasBegunIsLeftAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		begin  func(http.ResponseWriter)
-		status int // 0: that has not begun it
+		status int // 0: the response has not begun
 		body   string
 	}{
 		{"a status", func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted) }, 202, ""},
@@ -47,10 +47,10 @@ func TestAResponseThatHasBegunIsLeftAlone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			onEachServer(t, func(t *testing.T, on string, serve func(http.Handler) *webtest.Site) {
 				if on == "HTTP2" && tt.name == "a connection taken over" {
-					t.Skip("the connection is not the response's own")
+					t.Skip("other responses share the connection")
 				}
 				if on == "behind a recorder" && tt.name == "a flush" {
-					t.Skip("the writer is no Flusher")
+					t.Skip("the writer is not a Flusher")
 				}
 				site := serve(guard(func(w http.ResponseWriter, _ *http.Request, void func()) {
 					tt.begin(w)
@@ -67,8 +67,8 @@ func TestAResponseThatHasBegunIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What a writer hides from type assertions, a ResponseController finds.
-func TestABeginningThatTheWriterHides(t *testing.T) {
+// A ResponseController finds methods that a writer hides from type assertions.
+func TestABeginningThroughHiddenMethods(t *testing.T) {
 	type wraps interface{ Unwrap() http.ResponseWriter }
 	flusher := func(w http.ResponseWriter) http.ResponseWriter {
 		return struct {

@@ -6,9 +6,9 @@ import (
 	"net/http"
 )
 
-// An Explicit is a ResponseWriter that begins a response only with a status, a body, or by taking over
-// the connection. net/http would also begin one, with status 200, at a flush or an empty write: Explicit
-// ignores these until the response has begun. It is for one goroutine.
+// An Explicit is a ResponseWriter that begins a response only with a status or a body, or by taking over the connection.
+// net/http would also begin one, with status 200, at a flush or an empty write: Explicit ignores these until the response has
+// begun. It is for one goroutine.
 type Explicit struct {
 	http.ResponseWriter
 	begun bool

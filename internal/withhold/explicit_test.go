@@ -11,10 +11,10 @@ import (
 	"github.com/lockmw/go/internal/withhold"
 )
 
-func TestAnExplicitWriterIsNotBegunByNothing(t *testing.T) {
+func TestEmptyWritesDoNotBeginAnExplicitWriter(t *testing.T) {
 	for what, begin := range map[string]struct {
 		says   func(http.ResponseWriter)
-		status int // 0: it has not begun
+		status int // 0: the response has not begun
 		body   string
 	}{
 		"nothing":                   {func(http.ResponseWriter) {}, 0, ""},
@@ -45,7 +45,7 @@ func TestAnExplicitWriterIsNotBegunByNothing(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			onEachServer(t, func(t *testing.T, on string, serve func(http.Handler) *webtest.Site) {
 				if on == "HTTP2" && what == "a connection taken over" {
-					t.Skip("the connection is not the response's own")
+					t.Skip("other responses share the connection")
 				}
 				a := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					explicit := withhold.NewExplicit(w)

@@ -12,7 +12,7 @@ import (
 
 var errVoid = errors.New("void")
 
-// isVoid is the function void of Wrap.
+// isVoid is the argument void of Wrap.
 func isVoid(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -20,10 +20,10 @@ func isVoid(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// A handler works and may find that its work is void.
+// A handler works, and may find that its work is void.
 type handler func(w http.ResponseWriter, r *http.Request, void func())
 
-// guard answers instead of a handler whose work is void, as a middleware does.
+// guard answers for a handler whose work is void, as a middleware does.
 func guard(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancelCause(r.Context())
@@ -37,7 +37,7 @@ func guard(h handler) http.Handler {
 	})
 }
 
-// answerVoid is what a client gets for work that is void.
+// answerVoid is the answer for void work.
 func answerVoid(w http.ResponseWriter) {
 	w.Header().Set("X-Void", "yes")
 	http.Error(w, "void", http.StatusInternalServerError)
@@ -47,7 +47,7 @@ func answerVoid(w http.ResponseWriter) {
 func wantVoid(t testing.TB, a webtest.Answer) {
 	t.Helper()
 	if a.Status != http.StatusInternalServerError || a.Body != "void\n" || a.Header.Get("X-Void") == "" {
-		t.Errorf("status %d, body %q; want that of work that is void", a.Status, a.Body)
+		t.Errorf("status %d, body %q; want the answer for void work", a.Status, a.Body)
 	}
 }
 
@@ -59,7 +59,7 @@ func wantAnswer(t testing.TB, a webtest.Answer, status int, body string) {
 	}
 }
 
-// onEachServer runs a test with each of the writers that a middleware meets; on is what makes them.
+// onEachServer runs a test with each kind of writer that a middleware receives, whose name is on.
 func onEachServer(t *testing.T, test func(t *testing.T, on string, serve func(http.Handler) *webtest.Site)) {
 	t.Helper()
 	for on, server := range webtest.Servers {

@@ -7,9 +7,9 @@ import (
 	"net/http"
 )
 
-// wrapHidden is for writers such as the usual status recorder, which has no Flush or Hijack itself: an
-// http.ResponseController finds them by Unwrap, and would pass by wrapped. On its way there it comes to
-// a passage. The methods that wrapped has besides are lost; they only make Write faster.
+// wrapHidden is for writers such as the usual status recorder, which has no Flush or Hijack itself: an http.ResponseController
+// finds them by Unwrap, and would bypass wrapped. On its way it finds a passage. Other methods of wrapped are lost; they only
+// make Write faster.
 func wrapHidden(w, wrapped http.ResponseWriter, r *Response) http.ResponseWriter {
 	if _, wraps := w.(unwrapper); !wraps {
 		return wrapped
@@ -59,7 +59,7 @@ type hidden struct{ passage }
 
 func (h hidden) Unwrap() http.ResponseWriter { return h.passage }
 
-// A passage is what an http.ResponseController comes through on its way to the writer's own methods.
+// A passage is what an http.ResponseController finds on its way to the writer's own methods.
 type passage struct {
 	http.ResponseWriter
 	response *Response

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/go/internal/test/webtest"
 )
 
-func TestASuccessDoesNotGetThroughOnceTheWorkIsVoid(t *testing.T) {
+func TestASuccessIsRefusedOnceTheWorkIsVoid(t *testing.T) {
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"a status": func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusCreated); return nil },
 		"a redirect": func(w http.ResponseWriter, r *http.Request) error {
@@ -51,7 +51,7 @@ func TestASuccessDoesNotGetThroughOnceTheWorkIsVoid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEachServer(t, func(t *testing.T, on string, serve func(http.Handler) *webtest.Site) {
 				if on == "HTTP2" && name == "a connection taken over" {
-					t.Skip("the connection is not the response's own")
+					t.Skip("other responses share the connection")
 				}
 				site := serve(guard(func(w http.ResponseWriter, r *http.Request, void func()) {
 					void()
@@ -66,7 +66,7 @@ func TestASuccessDoesNotGetThroughOnceTheWorkIsVoid(t *testing.T) {
 	}
 }
 
-// canFail reports whether w can return an error of what is named.
+// canFail reports whether the named method of w can return an error.
 func canFail(w http.ResponseWriter, name string) bool {
 	switch name {
 	case "a body", "a string", "a copy", "a status and a body", "a connection taken over":
@@ -79,7 +79,7 @@ func canFail(w http.ResponseWriter, name string) bool {
 	return false
 }
 
-// flush flushes w if it says that it can.
+// flush flushes w if it is a Flusher.
 func flush(w http.ResponseWriter) error {
 	if f, can := w.(http.Flusher); can {
 		f.Flush()
@@ -107,7 +107,7 @@ func TestTheHandlersOwnErrorIsSent(t *testing.T) {
 	}
 }
 
-// The first byte of a copy is what begins a response, and the work may be void before it is there.
+// The first byte of a copy begins a response, and the work may become void before that.
 func TestACopyWhoseSourceIsTooSlow(t *testing.T) {
 	onEachServer(t, func(t *testing.T, _ string, serve func(http.Handler) *webtest.Site) {
 		site := serve(guard(func(w http.ResponseWriter, _ *http.Request, void func()) {

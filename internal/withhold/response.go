@@ -14,34 +14,34 @@ import (
 	"sync/atomic"
 )
 
-// A Response is what is known of a handler's response. It is safe for concurrent use.
+// A Response is the state of a handler's response. It is safe for concurrent use.
 type Response struct {
 	work
 	begun atomic.Bool // by a status other than 1xx, a body, or because the connection was taken over
 	gate  Gate        // nil: none
 }
 
-// A Gate is told of what may wait for the client.
+// A Gate is notified of calls that may wait for the client.
 type Gate interface {
 	BeginWrite() // a write or a flush begins
 	EndWrite()
 	Close() // the connection was taken over
 }
 
-// Pass makes g the gate of the response. It is called before the handler is.
-func (r *Response) Pass(g Gate) { r.gate = g }
+// SetGate makes g the gate of the response. Call it before the handler.
+func (r *Response) SetGate(g Gate) { r.gate = g }
 
-// A work is what the handler does, and may become void.
+// A work is the handler's work, which may become void.
 type work struct {
 	ctx     context.Context
 	void    func(context.Context) error
-	cookies int // that were set before
+	cookies int // cookies that were set before
 }
 
-// Begun reports whether the response has begun, so that no other can be sent instead.
+// Begun reports whether the response has begun, so that no other one can be sent instead.
 func (r *Response) Begun() bool { return r.begun.Load() }
 
-// Withdraw removes from h what the handler has said of the response that is not sent, with Clear, and its cookies. Those that
+// Withdraw removes from h what the handler has set for the response that is not sent, with Clear, and its cookies. Cookies that
 // were set before Wrap are not the handler's.
 func (r *Response) Withdraw(h http.Header) {
 	Clear(h)
@@ -50,7 +50,7 @@ func (r *Response) Withdraw(h http.Header) {
 	}
 }
 
-// refused returns why the response may not begin with a success. One that has begun goes on.
+// refused returns why the response may not begin with a success. A response that has begun may continue.
 func (r *Response) refused() error {
 	if r.begun.Load() {
 		return nil
@@ -58,7 +58,7 @@ func (r *Response) refused() error {
 	return r.void(r.ctx)
 }
 
-// begin notes that the response begins with a success, unless that is refused.
+// begin records that the response begins with a success, unless that is refused.
 func (r *Response) begin() error {
 	err := r.refused()
 	if err == nil {
@@ -67,7 +67,7 @@ func (r *Response) begin() error {
 	return err
 }
 
-// enter is begin, and begins a write. The caller has to leave after it.
+// enter calls begin and begins a write. The caller has to call leave after the write.
 func (r *Response) enter() error {
 	err := r.begin()
 	if err == nil && r.gate != nil {
@@ -82,7 +82,7 @@ func (r *Response) leave() {
 	}
 }
 
-// status notes a status and reports whether it may be sent.
+// status records a status and reports whether it may be sent.
 func (r *Response) status(code int) bool {
 	switch {
 	case code >= http.StatusBadRequest:
@@ -108,14 +108,13 @@ func (r *Response) hijack(next func() (net.Conn, *bufio.ReadWriter, error)) (net
 	return conn, buf, err
 }
 
-// readFrom copies src to w with next. The response begins with the first bytes of src, and not before
-// they are there: a writer may send the header before it reads src, which may be empty, or the work may
-// be void by then.
+// readFrom copies src to w with next. The response does not begin before the first bytes of src are there: a writer may send
+// the header before it reads src, but src may be empty, or the work may become void in between.
 func (r *Response) readFrom(w io.Writer, next func(io.Reader) (int64, error), src io.Reader) (int64, error) {
 	if r.begun.Load() {
 		return r.copyFrom(next, src)
 	}
-	const first = 512 // what net/http looks at to find the type of the content
+	const first = 512 // net/http detects the content type from these bytes
 	n, err := io.CopyN(beginner{r, w}, src, first)
 	if errors.Is(err, io.EOF) {
 		return n, nil
@@ -127,8 +126,8 @@ func (r *Response) readFrom(w io.Writer, next func(io.Reader) (int64, error), sr
 	return n + rest, err
 }
 
-// copyFrom copies src with next as one write, without the times in which src is read: it may be slow, too. A file is left
-// as it is, because the system may copy it.
+// copyFrom copies src with next as one write, without the times in which src is read, which may also be slow. A file is passed
+// on unchanged, because the system may copy it.
 func (r *Response) copyFrom(next func(io.Reader) (int64, error), src io.Reader) (int64, error) {
 	if r.gate == nil {
 		return next(src)
@@ -149,7 +148,7 @@ func isFile(src io.Reader) bool {
 	return ok
 }
 
-// A source is what is copied. No write waits for the client while it is read.
+// A source is the source of a copy. While it is read, no write waits for the client.
 type source struct {
 	io.Reader
 	gate Gate
@@ -161,7 +160,7 @@ func (s source) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// A beginner writes to w what may begin a response.
+// A beginner writes to w, which may begin a response.
 type beginner struct {
 	*Response
 	w io.Writer
@@ -175,9 +174,9 @@ func (b beginner) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// described are the headers that belong to one response and to no other: they describe its content, have a proxy send
-// something else (X-Accel-Redirect, X-Sendfile), or say how long a cache may keep it. Caches prefer most of the latter to
-// Cache-Control: no-store.
+// described are the headers that belong to one response only: they describe its content, make a proxy send something else
+// (X-Accel-Redirect, X-Sendfile), or set how long a cache may keep it. Caches prefer most of the latter to Cache-Control:
+// no-store.
 var described = []string{
 	"Accept-Ranges", "Age", "Content-Digest", "Content-Disposition", "Content-Encoding", "Content-Language",
 	"Content-Length", "Content-Location", "Content-Range", "Digest", "Edge-Control", "Etag", "Expires", "Last-Modified",
@@ -186,8 +185,8 @@ var described = []string{
 }
 
 // Clear prepares h for an answer that is sent instead of the intended response. It removes what describes that response,
-// its trailers too, and what lets a cache store it, which includes the targeted fields of RFC 9213. It forbids caches to
-// store the answer.
+// including its trailers, and what lets a cache store it, including the targeted fields of RFC 9213. It forbids caches to store
+// the answer.
 func Clear(h http.Header) {
 	maps.DeleteFunc(h, func(name string, _ []string) bool {
 		if strings.HasPrefix(name, http.TrailerPrefix) {

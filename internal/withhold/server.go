@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// wrapServer is Wrap for the writers of net/http itself, those of HTTP/1 and of HTTP/2. It returns nil
-// for all others.
+// wrapServer is Wrap for the writers of net/http itself, for HTTP/1 and HTTP/2. It returns nil for all others.
 func wrapServer(w http.ResponseWriter, work work) (http.ResponseWriter, *Response) {
 	server, ok := w.(serverWriter)
 	if !ok {
@@ -41,7 +40,7 @@ type serverWriter interface {
 	EnableFullDuplex() error
 }
 
-// A wrapped has what the wrappers for both protocols have in common.
+// A wrapped is the common part of the wrappers for both protocols.
 type wrapped struct {
 	serverWriter
 	response Response

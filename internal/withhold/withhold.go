@@ -1,5 +1,5 @@
-// Package withhold keeps a handler from answering with a success when something has happened in the
-// meantime that makes its work void. Errors, and a response that has begun, are left alone.
+// Package withhold stops a handler from answering with a success after its work has become void. Errors, and a response that
+// has begun, are left alone.
 //
 //	wrapped, response := withhold.Wrap(ctx, w, void) // void(ctx) says why no success may be sent, or nil
 //	next.ServeHTTP(wrapped, r.WithContext(ctx))
@@ -16,12 +16,11 @@ import (
 	"net/http"
 )
 
-// Wrap returns a ResponseWriter for the handler, with the optional methods of w and no others, and what
-// is known of the response. While void returns an error for ctx, a response cannot begin with a
-// success: a status below 400 is ignored, a write and a Hijack fail with that error, and so does a flush
-// where it can. void is called often, and by whatever goroutines write.
+// Wrap returns a ResponseWriter for the handler, with the same optional methods as w, and the state of the response. While void
+// returns an error for ctx, a response cannot begin with a success: a status below 400 is ignored, a write and a Hijack fail
+// with that error, and so does a flush that can fail. void is called often, by any goroutine that writes.
 //
-// The writers of net/http cost one allocation, those of other middleware about two dozen.
+// The writers of net/http cost one allocation, the writers of other middleware cost about two dozen.
 func Wrap(ctx context.Context, w http.ResponseWriter, void func(context.Context) error) (http.ResponseWriter, *Response) {
 	work := work{ctx, void, len(w.Header()["Set-Cookie"])}
 	if wrapped, response := wrapServer(w, work); response != nil {

@@ -38,7 +38,7 @@ func TestTheResponseWriterKeepsItsMethods(t *testing.T) {
 	})).Get(t, "/")
 }
 
-// The writers of net/http are known, so that there is no need to look for each of their methods.
+// The writers of net/http are recognised, so that their methods need not be looked up one by one.
 func TestTheWritersOfTheServerAreKnown(t *testing.T) {
 	for protocol, want := range map[string]string{"HTTP1": "*withhold.http1Writer", "HTTP2": "*withhold.http2Writer"} {
 		var own http.ResponseWriter
@@ -90,7 +90,7 @@ func tryController(t *testing.T, around func(http.Handler) http.Handler, protoco
 		if err := c.Flush(); err != nil {
 			t.Error(err)
 		}
-		_, err := io.Copy(w, r.Body) // an echo of what the client has not sent yet
+		_, err := io.Copy(w, r.Body) // an echo of data that the client has not sent yet
 		if err = errors.Join(err, c.Flush()); err != nil {
 			t.Error(err)
 		}
@@ -120,7 +120,7 @@ func tryController(t *testing.T, around func(http.Handler) http.Handler, protoco
 	}
 }
 
-// A spy notes what its writer reads from.
+// A spy records what its writer reads from.
 type spy struct {
 	webtest.HTTP1Writer
 	from io.Reader
@@ -131,7 +131,7 @@ func (s *spy) ReadFrom(src io.Reader) (int64, error) {
 	return s.HTTP1Writer.ReadFrom(src)
 }
 
-func TestTheWayToSendfileIsOpen(t *testing.T) {
+func TestSendfileRemainsPossible(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 1<<14)
 	path := filepath.Join(t.TempDir(), "file.bin")
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

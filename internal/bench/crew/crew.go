@@ -1,8 +1,8 @@
-// Package crew runs the processes of a measurement. They are this program itself, started once more:
+// Package crew runs the processes of a measurement. They run this program again:
 //
 //	crew.Main(work) // before anything else
 //
-// A process of its own gives each library a fresh heap, and one that hangs can be killed.
+// Each library gets a fresh heap in its own process, and a process that hangs can be killed.
 package crew
 
 import (
@@ -23,13 +23,13 @@ var ErrHung = errors.New("it hung and was killed")
 // A Crew is the processes of a measurement.
 type Crew struct{ members []*Member }
 
-// A Member is one process, seen from the one that started it.
+// A Member is a process of a crew from the view of the one that started it.
 type Member struct {
 	ctx   context.Context
 	child *process.Child
 }
 
-// A message goes over the pipes, one in a line.
+// A message is one line in a pipe.
 type message struct {
 	Name string          `json:"name"`
 	Data json.RawMessage `json:"data,omitempty"`
@@ -87,7 +87,7 @@ func (c *Crew) Send(name string) error {
 	return nil
 }
 
-// Expect waits until each member has sent a message, which must be this one.
+// Expect waits for the next message of each member, which must be this one.
 func (c *Crew) Expect(name string) error {
 	for _, m := range c.members {
 		if err := m.Expect(name, nil); err != nil {
@@ -105,8 +105,8 @@ func (m *Member) Send(name string) error {
 	return nil
 }
 
-// Expect waits for the member's next message, which must be this one, and decodes its data into data, unless
-// that is nil. The error is ErrHung after the deadline of the context of Start.
+// Expect waits for the member's next message, which must be this one. It decodes its data into data, unless that is nil. The
+// error is ErrHung after the deadline of the context of Start.
 func (m *Member) Expect(name string, data any) error {
 	var got message
 	if err := m.child.Reports.Decode(&got); err != nil {
@@ -115,7 +115,7 @@ func (m *Member) Expect(name string, data any) error {
 	switch {
 	case got.Name == failed:
 		var reason string
-		_ = json.Unmarshal(got.Data, &reason) // an empty reason is no worse than none
+		_ = json.Unmarshal(got.Data, &reason) // an empty reason is as good as none
 		return errors.New(reason)
 	case got.Name != name:
 		return fmt.Errorf("a process sent %q instead of %q", got.Name, name)
@@ -125,7 +125,7 @@ func (m *Member) Expect(name string, data any) error {
 	return json.Unmarshal(got.Data, data)
 }
 
-// why explains why a pipe is broken.
+// why returns why a pipe is broken.
 func (m *Member) why(err error) error {
 	if ended := m.ctx.Err(); ended != nil {
 		if errors.Is(ended, context.DeadlineExceeded) {
@@ -133,6 +133,6 @@ func (m *Member) why(err error) error {
 		}
 		return ended
 	}
-	m.child.Kill() // completes what it printed
+	m.child.Kill() // completes its output
 	return fmt.Errorf("a process of the measurement ended (%w): %s", err, m.child.Output())
 }

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A job is what a process of these tests is to do.
+// A job is the work of a process in these tests.
 type job struct{ Role, Text string }
 
 func play(j job, parent *crew.Parent) error {
@@ -76,7 +76,7 @@ func TestMembersDoTheirJobs(t *testing.T) {
 	c.Wait(time.Minute)
 }
 
-func TestAnotherMessageThanExpectedIsAnError(t *testing.T) {
+func TestAnUnexpectedMessageIsAnError(t *testing.T) {
 	c := start(t, t.Context(), 0, job{Role: "echo"})
 	if err := c.Send("hello"); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestProcessorsAreLimited(t *testing.T) {
 	}
 }
 
-func TestFailureIsPassedOn(t *testing.T) {
+func TestAMembersErrorIsReported(t *testing.T) {
 	c := start(t, t.Context(), 0, job{"fail", "no luck today"})
 	if err := c.Expect("done"); err == nil || err.Error() != "no luck today" {
 		t.Errorf("the error is %v", err)
@@ -151,7 +151,7 @@ func TestMemberEndsWithItsParent(t *testing.T) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	if err := in.Close(); err != nil { // as the kernel does at the parent's death
+	if err := in.Close(); err != nil { // like the kernel at the parent's death
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/test/process"
 )
 
-// failed is the message in which a member says why it gives up.
+// failed is the message in which a member reports its error.
 const failed = "failed"
 
 // A Parent is the process that started this one.
@@ -17,22 +17,21 @@ type Parent struct {
 	out    *json.Encoder
 }
 
-// Main makes this program one that Start can start once more: main or TestMain calls it before anything
-// else. In a process of a crew it does not return: it runs f with its job, and sends the parent f's error.
-// Such a process ends at once if the one that started it does.
+// Main lets Start run this program again: main or TestMain calls it before anything else. In a process of a crew it does not
+// return: it runs f with its job, and sends f's error to the parent. Such a process ends as soon as its parent does.
 func Main[Job any](f func(Job, *Parent) error) {
 	process.ChildMain(func(job Job, orders *json.Decoder, out *json.Encoder) error {
 		parent := &Parent{orders: make(chan string), out: out}
 		go parent.receive(orders)
 		err := f(job, parent)
 		if err != nil {
-			_ = parent.Send(failed, err.Error()) // it may have ended
+			_ = parent.Send(failed, err.Error()) // the parent may have ended
 		}
 		return err
 	})
 }
 
-// receive takes orders, and ends the process when there are no more.
+// receive receives orders, and ends the process when there are no more.
 func (p *Parent) receive(in *json.Decoder) {
 	for {
 		var m message

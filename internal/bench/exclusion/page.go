@@ -1,5 +1,5 @@
-// Package exclusion checks that holds of a lock exclude one another. It counts them in memory that the processes
-// of a measurement share, at the cost of two atomic operations for each acquisition.
+// Package exclusion checks that holds of a lock exclude one another. It counts them in memory that the processes of a
+// measurement share, which costs two atomic operations for each acquisition.
 package exclusion
 
 import (
@@ -15,19 +15,19 @@ import (
 // cellSize keeps cells on cache lines of their own.
 const cellSize = 64
 
-// A Page has one cell for each key of a measurement. Safe for concurrent use, also by several
-// processes that opened the same file.
+// A Page has one cell for each key of a measurement. It is safe for concurrent use, also by several processes that have opened
+// the same file.
 type Page struct {
 	memory     mmap.MMap
 	violations atomic.Int64
 }
 
-// A cell is what is known of one key.
+// A cell is the state of one key.
 type cell struct {
-	inside atomic.Int64 // 1 for each reader, alone for each hold that excludes others
+	inside atomic.Int64 // 1 for each reader, alone for each exclusive hold
 	turns  atomic.Int64
-	last   atomic.Int64 // when the last turn was, in nanoseconds
-	whose  atomic.Int64 // the process of the last turn
+	last   atomic.Int64 // time of the last turn, in nanoseconds
+	whose  atomic.Int64 // process of the last turn
 }
 
 // alone is greater than the number of readers.
@@ -63,29 +63,29 @@ func (p *Page) cell(key int) *cell {
 	return (*cell)(unsafe.Pointer(&b[0])) //nolint:gosec // a mapping begins at a page, and a cell has its size
 }
 
-// Enter notes that the lock of key is held. Call Leave before it is released.
+// Enter records that the lock of key is held. Call Leave before it is released.
 func (p *Page) Enter(key int) {
 	if p.cell(key).inside.Add(alone) != alone {
 		p.violations.Add(1)
 	}
 }
 
-// Leave notes that the lock of key is not held any more.
+// Leave records that the lock of key is no longer held.
 func (p *Page) Leave(key int) { p.cell(key).inside.Add(-alone) }
 
-// EnterShared notes that the lock of key is held for reading, maybe by others as well. Call
-// LeaveShared before it is released.
+// EnterShared records that the lock of key is held for reading, perhaps by several readers. Call LeaveShared before it is
+// released.
 func (p *Page) EnterShared(key int) {
 	if p.cell(key).inside.Add(1) >= alone {
 		p.violations.Add(1)
 	}
 }
 
-// LeaveShared notes that the lock of key has one reader less.
+// LeaveShared records that the lock of key has one reader less.
 func (p *Page) LeaveShared(key int) { p.cell(key).inside.Add(-1) }
 
-// Turn notes a turn of a process with the lock of key. It returns how long ago the last turn was, by the
-// machine's wall clock, and whether that was in another process. Call it between Enter and Leave.
+// Turn records a turn of a process with the lock of key. It returns the time since the last turn, by the machine's wall clock,
+// and whether that was in another process. Call it between Enter and Leave.
 func (p *Page) Turn(key, process int) (since time.Duration, other bool) {
 	c := p.cell(key)
 	now := time.Now().UnixNano()
@@ -95,8 +95,8 @@ func (p *Page) Turn(key, process int) (since time.Duration, other bool) {
 	return since, other
 }
 
-// Turns returns how many turns there were with the lock of key.
+// Turns returns the number of turns with the lock of key.
 func (p *Page) Turns(key int) int64 { return p.cell(key).turns.Load() }
 
-// Violations returns how often this process entered in spite of a hold that excludes its own.
+// Violations returns how often this process entered during a hold that excludes its own.
 func (p *Page) Violations() int64 { return p.violations.Load() }

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/bench/exclusion"
 )
 
-// open returns two mappings of one file, as two processes have them.
+// open returns two mappings of one file, as in two processes.
 func open(t *testing.T, keys int) (a, b *exclusion.Page) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page")
@@ -36,7 +36,7 @@ func TestOverlapIsSeenFromAnotherMapping(t *testing.T) {
 	}
 }
 
-func TestTurnsAndOtherKeysAreNoOverlap(t *testing.T) {
+func TestTurnsAndOtherKeysDoNotOverlap(t *testing.T) {
 	a, b := open(t, 3)
 	a.Enter(0)
 	b.Enter(1)
@@ -60,7 +60,7 @@ func TestReadersOverlapAndExcludeWriters(t *testing.T) {
 	}
 	b.Enter(0)
 	if b.Violations() != 1 {
-		t.Errorf("a writer beside readers: %d violations", b.Violations())
+		t.Errorf("a writer next to readers: %d violations", b.Violations())
 	}
 	b.Leave(0)
 	for _, p := range []*exclusion.Page{a, b, a} {
@@ -72,7 +72,7 @@ func TestReadersOverlapAndExcludeWriters(t *testing.T) {
 	}
 	a.EnterShared(0)
 	if a.Violations() != 1 {
-		t.Errorf("a reader beside a writer: %d violations", a.Violations())
+		t.Errorf("a reader next to a writer: %d violations", a.Violations())
 	}
 	a.LeaveShared(0)
 	b.Leave(0)

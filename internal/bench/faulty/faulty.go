@@ -9,13 +9,13 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// All but Careless and Dozing have nothing to do with Redis.
+// Only Careless and Dozing use Redis.
 var (
-	// Open excludes nobody.
+	// Open excludes no other caller.
 	Open = fake("open", func(context.Context, chan struct{}) bool { return true })
-	// Deaf waits for ever, whatever becomes of the context.
+	// Deaf waits forever, even if the context ends.
 	Deaf = fake("deaf", func(context.Context, chan struct{}) bool { select {} })
-	// Forgetful excludes, and loses its waiters.
+	// Forgetful excludes, but loses its waiters.
 	Forgetful = fake("forgetful", func(ctx context.Context, free chan struct{}) bool {
 		select {
 		case <-free:
@@ -36,7 +36,7 @@ var (
 	})
 	// Careless excludes, but admits every reader.
 	Careless = library.Library{Name: "careless", Open: openCareless}
-	// Dozing excludes, but every third wait in a process misses that the lock is free.
+	// Dozing excludes, but in each process every third wait misses that the lock is free.
 	Dozing = library.Library{Name: "dozing", Open: openDozing}
 	// Refusing answers every call with an error.
 	Refusing = fake("refusing", func(context.Context, chan struct{}) bool { return false })
@@ -47,7 +47,7 @@ func All() []library.Library {
 	return []library.Library{Open, Deaf, Forgetful, Sound, Careless, Dozing, Refusing}
 }
 
-// fake makes a library of a function that waits for a token.
+// fake makes a library from a function that waits for a token.
 func fake(name string, lock func(ctx context.Context, free chan struct{}) bool) library.Library {
 	return library.Library{Name: name, Open: func(library.Config) (library.Locker, error) {
 		l := &locker{free: make(chan struct{}, 1), lock: lock}
@@ -77,7 +77,7 @@ func (l *locker) Lock(ctx context.Context, _ string) (library.Hold, error) {
 func (l *locker) Unlock() error {
 	select {
 	case l.free <- struct{}{}:
-	default: // it was never taken
+	default: // the token was never taken
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (l *locker) Close() error { return nil }
 
 var errRefused = errors.New("not today")
 
-// careless takes lockmw's locks, so that only its readers are at fault.
+// careless takes lockmw's locks, so that only its readers have faults.
 type careless struct{ library.Locker }
 
 func openCareless(c library.Config) (library.Locker, error) {

@@ -63,7 +63,7 @@ func TestLockExcludesUntilUnlock(t *testing.T) {
 		for _, locker := range []library.Locker{first, second} {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			if again, err := locker.Lock(ctx, key); err == nil {
-				t.Error("locked while it was held")
+				t.Error("locked while the lock was held")
 				_ = again.Unlock()
 			}
 			cancel()
@@ -75,7 +75,7 @@ func TestLockExcludesUntilUnlock(t *testing.T) {
 		defer cancel()
 		hold, err = second.Lock(ctx, key)
 		if err != nil {
-			t.Fatalf("locking what was unlocked: %v", err)
+			t.Fatalf("locking a free lock: %v", err)
 		}
 		if err := hold.Unlock(); err != nil {
 			t.Error(err)
@@ -121,7 +121,7 @@ func TestUnlockOfALostLockIsAnError(t *testing.T) {
 	rdb := s.NewClient(t)
 	eachLock(t, func(t *testing.T, l library.Library) {
 		if l.Watchdog {
-			t.Skip("it notices the loss at some time, or keeps silent")
+			t.Skip("the library notices a loss late, or does not report it")
 		}
 		hold, err := open(t, l, s.Addr()).Lock(t.Context(), "lost:"+l.Name)
 		if err != nil {
@@ -175,7 +175,7 @@ func TestReadersShareTheLockAndExcludeWriters(t *testing.T) {
 	}
 }
 
-func TestWaitersForAFairLockAnnounceThatTheyAreInTheQueue(t *testing.T) {
+func TestWaitersForAFairLockAnnounceThatTheyAreQueued(t *testing.T) {
 	s := redistest.Redis(t)
 	locker := open(t, named(t, "lockmw-fair"), s.Addr()).(library.Announcer)
 	inspector, err := lockmw.NewInspector(s.NewClient(t))
@@ -202,10 +202,10 @@ func TestWaitersForAFairLockAnnounceThatTheyAreInTheQueue(t *testing.T) {
 		select {
 		case <-queued:
 		case <-ctx.Done():
-			t.Fatal("nothing was announced")
+			t.Fatal("no waiter was announced")
 		}
 		if status, err := inspector.Get(ctx, "queued"); err != nil || len(status.Waiters) != i+1 {
-			t.Errorf("%d are in the queue, want %d, %v", len(status.Waiters), i+1, err)
+			t.Errorf("%d tickets are queued, want %d, %v", len(status.Waiters), i+1, err)
 		}
 	}
 	if err := hold.Unlock(); err != nil {
@@ -250,7 +250,7 @@ func TestPubsubPassesTurns(t *testing.T) {
 	}
 }
 
-// passOn ends a turn once the other listens.
+// passOn ends a turn once the other process listens.
 func passOn(t *testing.T, rdb *redis.Client, turn library.Hold, channel string) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
@@ -258,7 +258,7 @@ func passOn(t *testing.T, rdb *redis.Client, turn library.Hold, channel string) 
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody listens")
+			t.Fatal("no process listens")
 		}
 	}
 	if err := turn.Unlock(); err != nil {
@@ -266,7 +266,7 @@ func passOn(t *testing.T, rdb *redis.Client, turn library.Hold, channel string) 
 	}
 }
 
-func TestCommandsCountedByTheServerAreThoseOnTheWire(t *testing.T) {
+func TestTheServerCountsTheCommandsOnTheWire(t *testing.T) {
 	redisServer := redistest.Redis(t)
 	s, err := server.Use(t.Context(), redisServer.Addr())
 	if err != nil {
@@ -276,9 +276,9 @@ func TestCommandsCountedByTheServerAreThoseOnTheWire(t *testing.T) {
 	eachLock(t, func(t *testing.T, l library.Library) {
 		wire := tap(t, redisServer.Addr())
 		locker := open(t, l, wire.addr)
-		// The server does not count those it does not know, as some that set up a connection.
+		// The server does not count unknown commands, such as some that set up a connection.
 		takeAndFail(t, locker, "connected:"+l.Name)
-		for tries := 3; ; tries-- { // it may connect once more for commands at the same time
+		for tries := 3; ; tries-- { // for simultaneous commands it may open another connection
 			sent, written := countBoth(t, s, wire, l, func() { takeAndFail(t, locker, "counted:"+l.Name) })
 			if sent == written && sent >= 20 {
 				return
@@ -290,7 +290,7 @@ func TestCommandsCountedByTheServerAreThoseOnTheWire(t *testing.T) {
 	})
 }
 
-// countBoth counts commands of f twice.
+// countBoth counts the commands of f on the server and on the wire.
 func countBoth(t *testing.T, s *server.Server, wire *wiretap, l library.Library, f func()) (sent, written int64) {
 	t.Helper()
 	connected := wire.commands.Load()
@@ -308,12 +308,12 @@ func countBoth(t *testing.T, s *server.Server, wire *wiretap, l library.Library,
 		if sent == written {
 			break
 		}
-		before.Calls["info"]++ // that for after, which is asked for again
+		before.Calls["info"]++ // the next Stats also counts the INFO of this one
 	}
 	return sent, written
 }
 
-// takeAndFail locks and unlocks, and tries to lock what is held.
+// takeAndFail locks and unlocks, and tries to take a held lock.
 func takeAndFail(t *testing.T, locker library.Locker, key string) {
 	t.Helper()
 	for range 10 {
@@ -323,7 +323,7 @@ func takeAndFail(t *testing.T, locker library.Locker, key string) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if _, err := locker.Lock(ctx, key); err == nil {
-			t.Error("locked while it was held")
+			t.Error("locked while the lock was held")
 		}
 		cancel()
 		if err := hold.Unlock(); err != nil {
@@ -332,7 +332,7 @@ func takeAndFail(t *testing.T, locker library.Locker, key string) {
 	}
 }
 
-func TestALockIsAtMostServers(t *testing.T) {
+func TestAMajorityOfServersHasTheLock(t *testing.T) {
 	var c library.Config
 	var clients []*redis.Client
 	for range 3 {

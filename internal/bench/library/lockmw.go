@@ -19,7 +19,7 @@ type Lockmw struct {
 
 func openLockmw(c Config) (Locker, error) { return OpenLockmw(c) }
 
-// OpenLockmw is for workloads that measure what other libraries do not have.
+// OpenLockmw is for workloads that only lockmw supports.
 func OpenLockmw(c Config, opts ...lockmw.ClientOption) (*Lockmw, error) {
 	var rdb redis.UniversalClient = redis.NewClient(&redis.Options{Addr: c.Addr})
 	if c.Nodes != nil {

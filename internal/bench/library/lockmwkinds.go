@@ -66,7 +66,7 @@ func (l *rw) RLock(ctx context.Context, key string) (Hold, error) {
 func lockWith(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (Hold, error) {
 	_, hold, err := l.Lock(ctx, key, opts...)
 	if err != nil {
-		return nil, err // a typed nil would be a Hold
+		return nil, err // not a typed nil, which would be a Hold
 	}
 	return hold, nil
 }

@@ -13,12 +13,12 @@ import (
 
 var rawLibrary = Library{Name: "raw", Open: openRaw, Sends: []string{"set"}}
 
-// releaseScript is the one of the Redis documentation's page on distributed locks.
+// releaseScript is from the Redis documentation's page on distributed locks.
 var releaseScript = redis.NewScript(
 	`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`)
 
-// raw is the textbook lock: SET NX PX with a random value, and a script that deletes the key if it
-// still has that value. There is no watchdog and no queue; a waiter tries again.
+// raw is the textbook lock: SET NX PX with a random value, and a script that deletes the key if it still has that value. It has
+// no watchdog and no queue; a waiter tries again.
 type raw struct {
 	client redis.Cmdable
 	close  func() error
@@ -35,11 +35,11 @@ func mostBackoff(w Wait) time.Duration {
 	if w == Long {
 		return 250 * time.Millisecond
 	}
-	return 2 * shortPause // pauses are between nothing and this
+	return 2 * shortPause // pauses are random, from 0 to this
 }
 
-// Lock implements Locker. Between two tries is a random pause under a limit that doubles from 1 ms, so that
-// waiters spread out.
+// Lock implements Locker. It pauses between two tries for a random time under a limit that doubles from 1 ms, so that waiters
+// spread out.
 func (l *raw) Lock(ctx context.Context, key string) (Hold, error) {
 	random := make([]byte, 16)
 	_, _ = rand.Read(random) // never fails
@@ -66,7 +66,7 @@ type rawHold struct {
 	key, value string
 }
 
-var errNotHeld = errors.New("the lock is not held any more")
+var errNotHeld = errors.New("the lock is no longer held")
 
 // Unlock implements Hold.
 func (h *rawHold) Unlock() error {
@@ -77,7 +77,7 @@ func (h *rawHold) Unlock() error {
 	return err
 }
 
-// Pause returns after d, or with the context's error when that ends.
+// Pause returns after d, or with the context's error when the context ends.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

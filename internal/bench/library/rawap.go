@@ -8,8 +8,8 @@ import (
 
 var rawAPLibrary = Library{Name: "rawAP", Open: openRawAP, Sends: rawLibrary.Sends, Pipelines: true}
 
-// openRawAP is raw by way of go-redis' AutoPipeline: its blocking face with its default options, which
-// their documentation recommends for callers that wait for each command.
+// openRawAP is raw over go-redis' AutoPipeline, through its blocking interface with default options, which its documentation
+// recommends for callers that wait for each command.
 func openRawAP(c Config) (Locker, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
 	ap, err := rdb.AutoPipeline()

@@ -10,19 +10,19 @@ import (
 
 var redislockLibrary = Library{Name: "redislock", Open: openRedislock}
 
-// redislockLocker uses one redislock client. Obtain gives up after the lock's TTL unless the context
-// has a deadline, as in its example of a custom deadline; those of the workloads have one.
+// redislockLocker uses one redislock client. Obtain gives up after the lock's TTL unless the context has a deadline, as in its
+// example of a custom deadline; the contexts of the workloads have one.
 type redislockLocker struct {
 	rdb    *redis.Client
 	client *redislock.Client
-	retry  func() redislock.RetryStrategy // strategies that count are not to be shared
+	retry  func() redislock.RetryStrategy // strategies that count must not be shared
 }
 
 func openRedislock(c Config) (Locker, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
 	l := &redislockLocker{rdb: rdb, client: redislock.New(rdb)}
 	if c.Wait == Long {
-		// That of its example of an Obtain with retries.
+		// The strategy of its example of an Obtain with retries.
 		l.retry = func() redislock.RetryStrategy { return redislock.LinearBackoff(100 * time.Millisecond) }
 	} else {
 		l.retry = func() redislock.RetryStrategy { return redislock.LinearBackoff(shortPause) }

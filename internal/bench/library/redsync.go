@@ -15,9 +15,9 @@ import (
 
 var redsyncLibrary = Library{Name: "redsync", Open: openRedsync, Sends: []string{"set"}}
 
-// redsyncLocker uses redsync on one node, or on several, with a Mutex for each acquisition, as its README does. The
-// default of 32 tries is lifted, so that waiting ends with the context only. It waits for all nodes, as it does by default:
-// with WithFailFast a release may overtake a request to the slowest node, whose key is then taken until its expiry.
+// redsyncLocker uses redsync on one node, or on several, with a Mutex for each acquisition, as its README does. The default of
+// 32 tries is lifted, so that only the context ends a wait. It waits for all nodes, which is the default: with WithFailFast a
+// release may overtake a request to the slowest node, whose key then stays taken until it expires.
 type redsyncLocker struct {
 	rdbs    []*redis.Client
 	rs      *redsync.Redsync
@@ -34,7 +34,7 @@ func openRedsync(c Config) (Locker, error) {
 	}
 	l.rs = redsync.New(pools...)
 	if c.Wait != Long {
-		// The default, 50 to 250 ms at random, is meant for locks that are held for a while.
+		// The default, 50 to 250 ms at random, is for locks that are held for a while.
 		l.options = append(l.options, redsync.WithRetryDelayFunc(func(int) time.Duration {
 			return rand.N(2 * shortPause)
 		}))

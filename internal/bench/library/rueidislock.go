@@ -10,9 +10,8 @@ import (
 
 var rueidislockLibrary = Library{Name: "rueidislock", Open: openRueidislock, Watchdog: true, Wakes: true}
 
-// rueidislockLocker uses one rueidislock.Locker as its README does for a single Redis of 7.0.5 or
-// later: KeyMajority 1, client-side caching on, NoLoopTracking. Its validity of 5 s, which it extends
-// itself, is left as it is.
+// rueidislockLocker uses one rueidislock.Locker as its README does for a single Redis of 7.0.5 or later: KeyMajority 1,
+// client-side caching on, NoLoopTracking. It keeps the default validity of 5 s, which the library extends itself.
 type rueidislockLocker struct {
 	locker rueidislock.Locker
 }
@@ -22,8 +21,8 @@ func openRueidislock(c Config) (Locker, error) {
 		ClientOption:   rueidis.ClientOption{InitAddress: []string{c.Addr}},
 		KeyMajority:    1,
 		NoLoopTracking: true,
-		// By default an answer that takes longer than 20 ms, as they do when the machine is busy, is
-		// given up; with NoLoopTracking nothing then wakes the caller, although the lock is free.
+		// By default an answer that takes longer than 20 ms, as on a busy machine, is given up. With NoLoopTracking nothing
+		// then wakes the caller, although the lock is free.
 		TryNextAfter: time.Second,
 	})
 	if err != nil {
@@ -49,7 +48,7 @@ func (l *rueidislockLocker) Close() error {
 
 type rueidislockHold context.CancelFunc
 
-// Unlock implements Hold; the function returns when the key was deleted, or could not be.
+// Unlock implements Hold; the function returns when the key was deleted, or could not be deleted.
 func (h rueidislockHold) Unlock() error {
 	h()
 	return nil

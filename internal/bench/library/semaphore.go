@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// Permits is how many hold a key of a semaphore at a time.
+// Permits is how many calls hold a key of a semaphore at a time.
 const Permits = 8
 
 var (
@@ -23,7 +23,7 @@ var (
 	zsetLibrary      = Library{Name: "zset-semaphore", Open: openZSet, Sends: []string{"zrem"}, Permits: true}
 )
 
-// A Gauge is a Locker that can say how many permits of a key are held at the server, and whether somebody waits for one.
+// A Gauge is a Locker that can report how many permits of a key are held on the server, and whether a call waits for one.
 type Gauge interface {
 	Held(ctx context.Context, key string) (weight int, waited bool, err error)
 }
@@ -67,8 +67,8 @@ func (l *permits) Held(ctx context.Context, key string) (weight int, waited bool
 	return weight, len(s.Waiters) > 0, err
 }
 
-// slots is what one makes of a lock by hand: a lock for each permit. A call tries them one by one from a random one on, and all
-// of them again after a pause.
+// slots is a hand-made semaphore: a lock for each permit. A call tries them one by one from a random one on, and all of them
+// again after a pause.
 type slots struct {
 	rdb    *redis.Client
 	client *redislock.Client
@@ -99,7 +99,7 @@ func (l *slots) Lock(ctx context.Context, key string) (Hold, error) {
 	}
 }
 
-// pause is a random time around shortPause.
+// pause returns a random time around shortPause.
 func pause() time.Duration { return shortPause/2 + rand.N(shortPause) }
 
 // Close implements Locker.
@@ -113,8 +113,8 @@ type slotHold struct {
 // Slot implements SlotHold.
 func (h slotHold) Slot() int { return h.slot }
 
-// zset keeps the ends of all permits in a sorted set, as the semaphore of asynq's x/rate does: a script forgets those that are
-// over and adds one if there are not too many. The module of that package that can be had is for an asynq of 2021.
+// zset keeps the ends of all permits in a sorted set, as the semaphore of asynq's x/rate does: a script removes expired
+// permits, and adds one if there are not too many. The published module of that package is for an asynq of 2021.
 type zset struct{ rdb *redis.Client }
 
 var zsetScript = redis.NewScript(`

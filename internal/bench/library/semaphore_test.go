@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-func TestSemaphoresLetSoManyIn(t *testing.T) {
+func TestSemaphoresAdmitExactlyN(t *testing.T) {
 	s := redistest.Redis(t)
 	for _, l := range library.All() {
 		if !l.Permits {
@@ -40,12 +40,12 @@ func TestSemaphoresLetSoManyIn(t *testing.T) {
 			}()
 			select {
 			case err := <-got:
-				t.Fatalf("one more has got a permit: %v", err)
+				t.Fatalf("another call got a permit: %v", err)
 			case <-time.After(50 * time.Millisecond):
 			}
 			if g, ok := first.(library.Gauge); ok {
 				n, waited, err := g.Held(t.Context(), key)
-				for err == nil && !waited { // it is on its way
+				for err == nil && !waited { // it is in flight
 					n, waited, err = g.Held(t.Context(), key)
 				}
 				if err != nil || n != library.Permits {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A wiretap passes on what clients and a server say, and counts the commands.
+// A wiretap passes on the bytes of clients and a server, and counts the commands.
 type wiretap struct {
 	addr     string
 	commands atomic.Int64
@@ -51,12 +51,11 @@ func copyAndClose(to net.Conn, from io.Reader) {
 	_ = to.Close()
 }
 
-// A counter counts the commands that are written to it: arrays of bulk strings, whose lengths it
-// skips.
+// A counter counts the commands that are written to it. They are arrays of bulk strings, whose contents it skips.
 type counter struct {
 	n    *atomic.Int64
-	line []byte // the beginning of one
-	skip int    // bytes of a bulk string yet to come
+	line []byte // the beginning of a line
+	skip int    // remaining bytes of a bulk string
 }
 
 func (c *counter) Write(p []byte) (int, error) {

@@ -1,5 +1,5 @@
-// Package report makes figures of measurements and shows them: as a table, as lines of JSON, and held
-// against the goals.
+// Package report computes the figures of measurements, shows them as a table or as lines of JSON, and compares them with the
+// goals.
 package report
 
 import (
@@ -13,12 +13,11 @@ import (
 // Figures are the results of all rounds of one workload with one library.
 type Figures struct {
 	Workload, Library string
-	// Ours says that the library is this module.
+	// Ours marks the locks of this module.
 	Ours bool
-	// Values has the figures by the names under which JSON shows them. One that the workload does not
-	// have is not there.
+	// Values has the figures by their names in JSON. Figures that the workload does not have are missing.
 	Values map[string]float64
-	// Err is why there are no figures, or why they are worthless.
+	// Err is why there are no figures, or why they are invalid.
 	Err error
 }
 
@@ -31,19 +30,19 @@ const (
 	CmdsPer  = "cmds_per_op"
 	Jain     = "jain"
 	CmdsPerS = "cmds_per_s"
-	AllCmds  = "redis_calls_per_op" // those within scripts included
+	AllCmds  = "redis_calls_per_op" // including those within scripts
 	RedisCPU = "redis_cpu_us_per_op"
 	Scripts  = "script_us_per_op" // the server's time within scripts
 	Allocs   = "allocs_per_op"
 	Bytes    = "alloc_bytes_per_op"
-	// Stranded is how many waits ended without the lock although it was free; only if there were any.
+	// Stranded is how many waits ended without the lock although it was free; missing if there were none.
 	Stranded = "stranded_waits"
 	// BusPer is how many messages of channels the nodes of a Cluster sent to each other; only on a Cluster.
 	BusPer = "bus_messages_per_op"
 )
 
-// Sum makes the figures of rounds. Percentiles are those of all samples of all rounds, the index of
-// fairness is that of the least fair round.
+// Sum computes the figures of rounds. Percentiles cover all samples of all rounds; the index of fairness is that of the least
+// fair round.
 func Sum(w *workload.Workload, l library.Library, rounds []*workload.Round) Figures {
 	f := Figures{Workload: w.Name, Library: l.Name, Ours: l.Ours, Values: make(map[string]float64)}
 	var t totals
@@ -80,7 +79,7 @@ func (t *totals) add(l library.Library, r *workload.Round) {
 	for i := range r.Reports {
 		report := &r.Reports[i]
 		t.latency.Merge(&report.Latency)
-		elapsed = max(elapsed, report.Elapsed) // all at the same time
+		elapsed = max(elapsed, report.Elapsed) // the processes run at the same time
 		counts = append(counts, report.Counts...)
 		t.pairs += report.Pairs
 		t.allocs += report.Allocs

@@ -12,7 +12,7 @@ type Goal struct {
 	Workload string
 	What     string
 	Limit    float64
-	AtLeast  bool // else at most
+	AtLeast  bool // otherwise at most
 
 	measure func(table) float64 // NaN if it was not measured
 }
@@ -27,7 +27,7 @@ const (
 	NotMeasured State = "not measured"
 )
 
-// An Outcome is a goal compared with what was measured.
+// An Outcome is a goal compared with the measurement.
 type Outcome struct {
 	Goal     Goal
 	Measured float64
@@ -52,7 +52,7 @@ func (t table) value(workload, library, name string) float64 {
 
 const ours = "lockmw"
 
-// The other kinds of lockmw's lock, which some goals are about.
+// The other kinds of lockmw's lock that have goals.
 const (
 	fair    = ours + "-fair"
 	rw      = ours + "-rw"
@@ -66,12 +66,12 @@ func figure(workload, name string) func(table) float64 {
 	return func(t table) float64 { return t.value(workload, ours, name) }
 }
 
-// ratio measures lockmw's figure in relation to another's.
+// ratio measures lockmw's figure relative to another one.
 func ratio(workload, other, name string) func(table) float64 {
 	return quotient(workload, ours, workload, other, name)
 }
 
-// best measures the plain lock's figure in relation to the highest of all other libraries.
+// best measures the plain lock's figure relative to the highest of all other libraries.
 func best(workload, name string) func(table) float64 {
 	return func(t table) float64 {
 		highest := math.NaN()
@@ -87,7 +87,7 @@ func best(workload, name string) func(table) float64 {
 	}
 }
 
-// quotient measures the figure of one library in relation to that of another, each in a workload.
+// quotient measures the figure of one library relative to another's, each in its workload.
 func quotient(workload, library, other, otherLibrary, name string) func(table) float64 {
 	return func(t table) float64 { return t.value(workload, library, name) / t.value(other, otherLibrary, name) }
 }
@@ -175,7 +175,7 @@ func permitGoals() (list []Goal) {
 	)
 }
 
-// heldGoals are the goals of many holds, by how many there are. An exponent says how something grows with them.
+// heldGoals are the goals of many holds, by their number. An exponent describes how a value grows with it.
 func heldGoals() (list []Goal) {
 	sizes := []sized{{"held10k", 10_000}, {"held50k", 50_000}, {"held200k", 200_000}}
 	for _, w := range sizes {
@@ -194,7 +194,7 @@ func heldGoals() (list []Goal) {
 	)
 }
 
-// clusterGoals are the goals of a Cluster, compared with one server beside it.
+// clusterGoals are the goals of a Cluster, compared with one server on the same machine.
 func clusterGoals() []Goal {
 	alone := func(w, name string) func(table) float64 { return quotient(w+"-cluster", ours, w+"-alone", ours, name) }
 	return []Goal{
@@ -225,7 +225,7 @@ func millis(workload, name string) func(table) float64 {
 	return func(t table) float64 { return t.value(workload, ours, name) / 1000 }
 }
 
-// Judge compares figures with all goals whose workload is among them.
+// Judge compares figures with all goals of their workloads.
 func Judge(all []Figures) []Outcome {
 	t := make(table)
 	for _, f := range all {

@@ -2,7 +2,7 @@ package report
 
 import "math"
 
-// A sized is a workload of several that differ in a number only.
+// A sized is one of several workloads that differ only in a number.
 type sized struct {
 	name string
 	n    float64

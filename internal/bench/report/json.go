@@ -10,11 +10,10 @@ import (
 	"strconv"
 )
 
-// always are the figures that each line has, null where the workload has none.
+// always are the figures of each line, null where the workload has none.
 var always = []string{OpsPerS, P50, P99, Longest, CmdsPer, Jain}
 
-// MarshalJSON makes an object of the figures: the usual ones first, then those that only some
-// workloads have, by name.
+// MarshalJSON makes an object of the figures: first the usual ones, then by name those that only some workloads have.
 func (f Figures) MarshalJSON() ([]byte, error) {
 	b := bytes.NewBufferString("{")
 	field(b, "workload", f.Workload)
@@ -48,12 +47,12 @@ func (o Outcome) MarshalJSON() ([]byte, error) {
 }
 
 func field(b *bytes.Buffer, name, value string) {
-	text, _ := json.Marshal(value) // a string always can be
+	text, _ := json.Marshal(value) // a string can always be encoded
 	separate(b)
 	fmt.Fprintf(b, "%q:%s", name, text)
 }
 
-// number writes a figure with the digits that mean something.
+// number writes a figure with its significant digits.
 func number(b *bytes.Buffer, name string, value float64, ok bool) {
 	separate(b)
 	if !ok || math.IsNaN(value) || math.IsInf(value, 0) {
@@ -69,5 +68,5 @@ func separate(b *bytes.Buffer) {
 	}
 }
 
-// round keeps three digits behind the point.
+// round keeps three decimals.
 func round(x float64) float64 { return math.Round(x*1000) / 1000 }

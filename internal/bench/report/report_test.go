@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/internal/bench/workload"
 )
 
-// round is one in which two goroutines made so many pairs of 1 ms each in a second.
+// round returns a round in which two goroutines made so many pairs of 1 ms each in a second.
 func round(first, second int64) *workload.Round {
 	r := workload.Report{
 		Elapsed: time.Second, Counts: []int64{first, second}, Pairs: first + second,
@@ -103,7 +103,7 @@ func TestFiguresAsTable(t *testing.T) {
 	}
 }
 
-// judged are the outcomes by workload and goal.
+// judged returns the outcomes by workload and goal.
 func judged(all ...report.Figures) map[string]report.Outcome {
 	m := make(map[string]report.Outcome)
 	for _, o := range report.Judge(all) {
@@ -116,7 +116,7 @@ func figures(workload, library string, values map[string]float64) report.Figures
 	return report.Figures{Workload: workload, Library: library, Ours: strings.HasPrefix(library, "lockmw"), Values: values}
 }
 
-func TestGoalsAreHeldAgainstRatios(t *testing.T) {
+func TestGoalsAreComparedWithRatios(t *testing.T) {
 	type values = map[string]float64
 	outcomes := judged(
 		figures("solo", "lockmw", values{"p50_us": 110}),
@@ -274,7 +274,7 @@ func TestMessagesBetweenNodesAreCountedOnACluster(t *testing.T) {
 		t.Errorf("%v, %t", got, ok)
 	}
 	if got, ok := report.Sum(hot, raw, []*workload.Round{r}).Values[report.BusPer]; ok {
-		t.Errorf("of a server alone: %v", got)
+		t.Errorf("of a single server: %v", got)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// columns are the figures that have one in the table, the others stand behind them.
+// columns are the figures with a column in the table; the others follow them.
 var columns = []struct{ title, name string }{
 	{"ops/s", OpsPerS}, {"p50 µs", P50}, {"p99 µs", P99}, {"max µs", Longest}, {"cmds/op", CmdsPer},
 	{"Jain", Jain}, {"redis µs/op", RedisCPU}, {"allocs/op", Allocs},
@@ -37,7 +37,7 @@ func Table(w io.Writer, all []Figures) error {
 	return write(w, t, &b)
 }
 
-// write completes t and copies what it wrote without the spaces at the ends of lines.
+// write completes t and copies its output without the spaces at the ends of lines.
 func write(w io.Writer, t *tabwriter.Writer, written *bytes.Buffer) error {
 	if err := t.Flush(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func titles() []string {
 	return list
 }
 
-// row ends the cells with tabs, as alignment wants them, and puts remarks behind them.
+// row ends cells with tabs, as the alignment requires, and appends remarks.
 func row(w io.Writer, cells []string, remarks string) {
 	fmt.Fprintf(w, "%s\t%s\n", strings.Join(cells, "\t"), remarks)
 }
@@ -71,7 +71,7 @@ func cell(values map[string]float64, name string) string {
 	return digits(v)
 }
 
-// digits shows about three of them.
+// digits formats a value with about three digits.
 func digits(v float64) string {
 	switch {
 	case v >= 100 || v == float64(int64(v)):
@@ -84,7 +84,7 @@ func digits(v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-// rest is what has no column.
+// rest returns the figures without a column.
 func rest(f Figures) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(f.Values)) {
@@ -105,7 +105,7 @@ func rest(f Figures) string {
 	return "  " + strings.Join(list, ", ")
 }
 
-// Goals writes what became of the goals.
+// Goals writes the outcomes of the goals.
 func Goals(w io.Writer, outcomes []Outcome) error {
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -6,7 +6,8 @@ import (
 	"github.com/lockmw/go/internal/bench/workload"
 )
 
-// waitedGoals are the goals of many keys that are waited for. They grow with the number of keys, except for what others feel.
+// waitedGoals are the goals of many keys with waiters. They grow with the number of keys, except for the effect on other
+// clients.
 func waitedGoals() (list []Goal) {
 	whole := []sized{{"waited2k", 2000}, {"waited10k", 10_000}, {"waited40k", 40_000}, {"waited80k", 80_000}, {"waited200k", 200_000}}
 	half := []sized{{"waited10k-half", 10_000}, {"waited200k-half", 200_000}}
@@ -28,7 +29,7 @@ func waitedGoals() (list []Goal) {
 	rest := func(t table, w sized) float64 { return atRest(w, workload.RestCommands)(t) }
 	restGrowth := func(t table) float64 {
 		if math.IsNaN(rest(t, sized{name: "waited80k"})) {
-			return math.NaN() // the small sizes alone do not show a cliff
+			return math.NaN() // the small sizes alone show no cliff
 		}
 		return growth(whole, rest)(t)
 	}
@@ -39,7 +40,7 @@ func waitedGoals() (list []Goal) {
 	)
 }
 
-// atRest measures a figure of keys that are waited for. There is none while some waiters are still on their way to the queue.
+// atRest measures a figure of keys with waiters. There is none while some waiters have not reached the queue yet.
 func atRest(w sized, name string) func(table) float64 {
 	return func(t table) float64 {
 		if t.value(w.name, ours, workload.QueuedShare) < 1 {
@@ -61,8 +62,8 @@ func servedGoals(w sized, most float64) []Goal {
 	}
 }
 
-// timeToServe is how long serving all takes, at the same rate if the limit came first.
+// timeToServe returns how long it takes to serve all, extrapolated if the limit came first.
 func timeToServe(t table, w sized) float64 {
-	share := max(t.value(w.name, ours, workload.ServedShare), 1/w.n) // NaN stays
+	share := max(t.value(w.name, ours, workload.ServedShare), 1/w.n) // NaN stays NaN
 	return t.value(w.name, ours, workload.ServedMillis) / share
 }

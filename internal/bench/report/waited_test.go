@@ -35,7 +35,7 @@ func TestGoalsOfKeysThatAreWaitedFor(t *testing.T) {
 		"waited10k scripts for each lock":                   {1.5, report.Met},
 		"waited10k calls that fail":                         {0, report.Met},
 		"waited80k exponent of commands at rest":            {1, report.Met},
-		"waited80k exponent of the time to serve all":       {3, report.Missed}, // 128 times the time of one for a quarter: 512 times in all
+		"waited80k exponent of the time to serve all":       {3, report.Missed}, // 128 times as long for a quarter of the waiters: 512 times in all
 		"waited200k-half exponent of the time to serve all": {1, report.Met},
 		"waited200k-half share that is served after 60 s":   {1, report.Met},
 		"waited10k-half longest time without a grant, ms":   {1001, report.Missed},
@@ -56,6 +56,6 @@ func TestGoalsOfKeysThatAreWaitedFor(t *testing.T) {
 		t.Errorf("with one size: %v", o)
 	}
 	if o := judged(waited("10k", 1, 1, 1), waited("80k", 1, 1, 0))["waited80k exponent of the time to serve all"]; o.State != report.Missed {
-		t.Errorf("with nobody served: %v", o)
+		t.Errorf("with no waiter served: %v", o)
 	}
 }

@@ -24,7 +24,7 @@ func StartCluster(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// form starts the nodes, and returns when all have all slots in sight.
+// form starts the nodes, and returns when all of them see all slots.
 func (s *Server) form(ctx context.Context) error {
 	for i := range masters {
 		if err := s.start(ctx, redisserver.StartNode); err != nil {
@@ -53,7 +53,7 @@ func (s *Server) form(ctx context.Context) error {
 	return s.awaitSlots(ctx)
 }
 
-// awaitSlots waits until each node has heard of all slots and nodes.
+// awaitSlots waits until each node knows all slots and nodes.
 func (s *Server) awaitSlots(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -71,7 +71,7 @@ func (s *Server) awaitSlots(ctx context.Context) error {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
-				return fmt.Errorf("its nodes do not come together: %v: %w", info, ctx.Err())
+				return fmt.Errorf("its nodes do not agree: %v: %w", info, ctx.Err())
 			}
 		}
 	}

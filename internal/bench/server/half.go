@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// turn is how long a halved server runs, and then stands still.
+// turn is how long a halved server alternately runs and stands still.
 const turn = 5 * time.Millisecond
 
-// Halve stops the server's process and resumes it in turns, so that it gets no more than about half of a processor, until whole is
-// called. The error wraps errors.ErrUnsupported where processes cannot be stopped.
+// Halve alternately stops and resumes the server's process until whole is called, so that it gets no more than about half of a
+// processor. The error wraps errors.ErrUnsupported where processes cannot be stopped.
 func (s *Server) Halve(ctx context.Context) (whole func(), err error) {
 	if len(s.own) != 1 {
 		return nil, errors.New("only a single server that the benchmark has started can be halved")
@@ -34,7 +34,7 @@ func (s *Server) Halve(ctx context.Context) (whole func(), err error) {
 				return
 			}
 			if runs {
-				_ = own.Pause(ctx) // as well
+				_ = own.Pause(ctx) // it may have ended
 			} else {
 				_ = own.Resume()
 			}

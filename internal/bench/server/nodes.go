@@ -9,10 +9,10 @@ import (
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 
-// nobody is an address at which no server runs: it has a port that servers do not get.
+// nobody is an address without a server: servers never get its port.
 const nobody = "127.0.0.1:1"
 
-// StartNodes starts n servers on this machine that know nothing of one another.
+// StartNodes starts n servers on this machine that do not know one another.
 func StartNodes(ctx context.Context, n int) (*Server, error) {
 	s := new(Server)
 	for range n {
@@ -24,8 +24,8 @@ func StartNodes(ctx context.Context, n int) (*Server, error) {
 	return s, nil
 }
 
-// First returns the first n of the servers that StartNodes has started, the last dead of which cannot be reached. It is not
-// to be closed.
+// First returns the first n of the servers that StartNodes has started, the last dead of which are unreachable. Do not close
+// it.
 func (s *Server) First(n, dead int) *Server {
 	alive := n - dead
 	return &Server{

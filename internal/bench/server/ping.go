@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/bench/stat"
 )
 
-// Pings are PINGs of a client that does nothing else, one after the other.
+// Pings are PINGs of a separate client, one after the other.
 type Pings struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -43,7 +43,7 @@ func (s *Server) Ping(ctx context.Context, pause time.Duration) *Pings {
 	return p
 }
 
-// Stop ends them, and returns how long the answers took.
+// Stop ends the PINGs, and returns the times of the answers.
 func (p *Pings) Stop() (*stat.Latency, error) {
 	p.cancel()
 	p.wg.Wait()

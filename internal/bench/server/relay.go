@@ -9,14 +9,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// A Relay is a slow wire to a server.
+// A Relay is a slow connection to a server.
 type Relay struct {
 	Addr string
 
 	proxy *toxiproxy.Proxy
 }
 
-// Relay puts a wire in front of s on which answers take delay, in whole milliseconds, longer.
+// Relay puts a connection in front of s that delays answers, in whole milliseconds.
 func (s *Server) Relay(delay time.Duration) (*Relay, error) {
 	silent := zerolog.Nop()
 	proxy := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), silent), "relay", "127.0.0.1:0", s.Addr)

@@ -1,5 +1,5 @@
-// Package server runs a redis-server, or a Cluster, for the benchmark, reads its statistics, and can put a slow wire
-// in front of it.
+// Package server runs a redis-server, or a Cluster, for the benchmark, reads its statistics, and can put a slow connection in
+// front of it.
 package server
 
 import (
@@ -12,19 +12,18 @@ import (
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 
-// A Server is a Redis server, or the nodes of a Cluster, or independent servers, with connections that only this package
-// uses.
+// A Server is a Redis server, or the nodes of a Cluster, or independent servers, with connections that only this package uses.
 type Server struct {
 	Addr        string   // of the server, or of the first one
-	Nodes       []string // the addresses of the nodes of a Cluster; nil: it is none
-	Independent []string // those of independent servers; nil: it is one, or a Cluster
+	Nodes       []string // the addresses of the nodes of a Cluster; nil: there is none
+	Independent []string // the addresses of independent servers; nil: it is one server, or a Cluster
 	Version     string
 
 	rdbs []*redis.Client
-	own  []*redisserver.Server // none if it was running already
+	own  []*redisserver.Server // none if it was already running
 }
 
-// Use returns the server that runs at addr.
+// Use returns the running server at addr.
 func Use(ctx context.Context, addr string) (*Server, error) {
 	s := &Server{Addr: addr}
 	if err := s.connect(ctx, addr); err != nil {
@@ -56,7 +55,7 @@ func Start(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// start starts one more server with start.
+// start starts another server with start.
 func (s *Server) start(ctx context.Context, start func(ctx context.Context, args ...string) (*redisserver.Server, error)) error {
 	own, err := start(ctx)
 	if errors.Is(err, redisserver.ErrNotInstalled) {
@@ -84,8 +83,7 @@ func (s *Server) Close() error {
 	return all
 }
 
-// Clean empties the server if it is the benchmark's own; on others, keys are unique to each
-// measurement and end by themselves.
+// Clean empties the server if the benchmark has started it; on others, keys are unique to each measurement and expire.
 func (s *Server) Clean(ctx context.Context) error {
 	if s.own == nil {
 		return nil

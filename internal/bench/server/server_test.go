@@ -67,7 +67,7 @@ func TestAClusterIsGoneAfterClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const keys = 30 // at all nodes
+	const keys = 30 // on all nodes
 	for i := range keys {
 		if err := rdb.Set(t.Context(), strconv.Itoa(i), 1, 0).Err(); err != nil {
 			t.Error(err)
@@ -98,7 +98,7 @@ func TestAClusterIsGoneAfterClose(t *testing.T) {
 	}
 }
 
-func TestSeveralServersKnowNothingOfOneAnother(t *testing.T) {
+func TestSeveralServersAreIndependent(t *testing.T) {
 	redistest.Redis(t) // skips without a redis-server
 	s, err := server.StartNodes(t.Context(), 3)
 	if err != nil {
@@ -135,7 +135,7 @@ func TestSeveralServersKnowNothingOfOneAnother(t *testing.T) {
 	}
 }
 
-func TestServerOfOthersIsLeftAsItIs(t *testing.T) {
+func TestAnExternalServerIsNotChanged(t *testing.T) {
 	theirs := redistest.Redis(t)
 	rdb := theirs.NewClient(t)
 	if err := rdb.Set(t.Context(), "k", 1, 0).Err(); err != nil {
@@ -156,7 +156,7 @@ func TestServerOfOthersIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-func TestWithoutServerTheErrorSaysWhatToDo(t *testing.T) {
+func TestWithoutServerTheErrorHasARemedy(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for name, start := range map[string]func(context.Context) (*server.Server, error){"a server": server.Start, "a Cluster": server.StartCluster} {
 		_, err := start(t.Context())
@@ -166,7 +166,7 @@ func TestWithoutServerTheErrorSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestStatsTellWhatClientsSentFromWhatScriptsRan(t *testing.T) {
+func TestStatsSeparateCommandsOfClientsAndScripts(t *testing.T) {
 	theirs := redistest.Redis(t)
 	s, err := server.Use(t.Context(), theirs.Addr())
 	if err != nil {
@@ -211,7 +211,7 @@ func TestAHalvedServerRunsHalfOfTheTime(t *testing.T) {
 	}
 	defer s.Close()
 	rdb := client(t, s.Addr)
-	// busy returns the time that a script takes in relation to its processor time.
+	// busy returns the time that a script takes relative to its processor time.
 	busy := func() float64 {
 		before, err := s.Stats(t.Context())
 		if err != nil {
@@ -236,7 +236,7 @@ func TestAHalvedServerRunsHalfOfTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ratio := busy(); ratio < 1.4 { // more on a busy machine
-		t.Errorf("it takes %v times its processor time", ratio)
+		t.Errorf("a script takes %v times its processor time", ratio)
 	}
 	whole()
 	if err := rdb.Ping(t.Context()).Err(); err != nil {
@@ -244,7 +244,7 @@ func TestAHalvedServerRunsHalfOfTheTime(t *testing.T) {
 	}
 }
 
-func TestAServerOfOthersIsNotHalved(t *testing.T) {
+func TestAnExternalServerIsNotHalved(t *testing.T) {
 	s, err := server.Use(t.Context(), redistest.Redis(t).Addr())
 	if err != nil {
 		t.Fatal(err)

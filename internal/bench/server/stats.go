@@ -11,22 +11,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Stats is what the server has done since it started.
+// Stats are the totals of the server since it started.
 type Stats struct {
-	// Calls has the number of calls of each command, whether a client sent it or a script ran it.
+	// Calls has the number of calls of each command, by clients and by scripts.
 	Calls map[string]int64
 	// CPU is the processor time of the whole server.
 	CPU time.Duration
-	// Scripts is how long scripts ran, with all that they did.
+	// Scripts is the total time of scripts.
 	Scripts time.Duration
 	// Bus is how many messages of plain channels the nodes of a Cluster sent to each other.
 	Bus int64
 
-	reads map[string]int64 // commands by which the next statistics are greater
+	reads map[string]int64 // commands that the next statistics contain because of this reading
 }
 
-// Stats reads the server's statistics; those of a Cluster are the sums over its nodes. The cost of reading is not in the
-// result, but in the next one.
+// Stats reads the server's statistics; those of a Cluster are the sums over its nodes. The result does not contain the cost of
+// reading; the next one does.
 func (s *Server) Stats(ctx context.Context) (Stats, error) {
 	stats := Stats{Calls: make(map[string]int64), reads: make(map[string]int64)}
 	for _, rdb := range s.rdbs {
@@ -44,7 +44,7 @@ func (t *Stats) add(ctx context.Context, rdb *redis.Client, isNode bool) error {
 		if err != nil {
 			return err
 		}
-		sent, _ := strconv.ParseInt(bus["cluster_stats_messages_publish_sent"], 10, 64) // not there if it is 0
+		sent, _ := strconv.ParseInt(bus["cluster_stats_messages_publish_sent"], 10, 64) // missing if it is 0
 		t.Bus += sent
 		t.reads["cluster|info"]++
 	}
@@ -102,7 +102,7 @@ func fieldsOf(answer *redis.StringCmd) (map[string]string, error) {
 	return fields, nil
 }
 
-// Since returns what was done after earlier, without the reading of earlier itself.
+// Since returns the difference to earlier, without the reading of earlier itself.
 func (t Stats) Since(earlier Stats) Stats {
 	d := Stats{Calls: make(map[string]int64), CPU: t.CPU - earlier.CPU, Scripts: t.Scripts - earlier.Scripts, Bus: t.Bus - earlier.Bus}
 	for command, n := range t.Calls {
@@ -118,16 +118,15 @@ func (t Stats) Since(earlier Stats) Stats {
 	return d
 }
 
-// clientOnly lists commands that scripts never run here: all that libraries of locks send, except for the
-// commands that their scripts also use.
+// clientOnly lists commands that no script runs here: all commands that libraries of locks send, except those that their
+// scripts also use.
 var clientOnly = []string{
 	"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "script", "hello", "auth", "select", "client",
 	"info", "ping", "subscribe", "unsubscribe", "psubscribe", "ssubscribe", "cluster", "command", "multi",
 	"exec", "watch", "quit",
 }
 
-// Sent returns how many commands clients sent. A script is one, whatever it runs. also names further commands
-// that clients send and no script runs.
+// Sent returns how many commands clients sent. A script counts as one. also names further commands that only clients send.
 func (t Stats) Sent(also []string) int64 {
 	var n int64
 	for command, calls := range t.Calls {

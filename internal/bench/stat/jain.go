@@ -1,8 +1,8 @@
-// Package stat sums up samples: latencies and how evenly work was shared out.
+// Package stat summarises samples: latencies, and how evenly work was shared.
 package stat
 
-// Jain returns the fairness index of Jain, Chiu and Hawe (1984): 1 if all have the same, 1/n if one
-// has everything. It is 0 if nobody has anything.
+// Jain returns the fairness index of Jain, Chiu and Hawe (1984): 1 if all shares are equal, 1/n if one share is everything, and
+// 0 if all shares are 0.
 func Jain(counts []int64) float64 {
 	var sum, squares float64
 	for _, n := range counts {

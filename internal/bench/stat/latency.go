@@ -10,11 +10,11 @@ import (
 
 const (
 	longest = time.Hour
-	digits  = 3 // of each value that are kept
+	digits  = 3 // significant digits of each value
 )
 
-// Latency is a set of durations up to an hour, kept to three digits. Not safe for concurrent use.
-// The zero value is empty and ready to use.
+// Latency is a set of durations up to an hour, kept to three digits. It is not safe for concurrent use. The zero value is empty
+// and ready to use.
 type Latency struct {
 	h *hdrhistogram.Histogram
 }
@@ -30,7 +30,7 @@ func (l *Latency) histogram() *hdrhistogram.Histogram {
 func (l *Latency) Record(ds ...time.Duration) {
 	h := l.histogram()
 	for _, d := range ds {
-		_ = h.RecordValue(int64(min(max(d, 0), longest))) // only fails out of range
+		_ = h.RecordValue(int64(min(max(d, 0), longest))) // fails only out of range
 	}
 }
 
@@ -41,7 +41,7 @@ func (l *Latency) Merge(other *Latency) {
 	}
 }
 
-// Count returns how many durations there are.
+// Count returns the number of durations.
 func (l *Latency) Count() int64 {
 	if l.h == nil {
 		return 0
@@ -49,7 +49,7 @@ func (l *Latency) Count() int64 {
 	return l.h.TotalCount()
 }
 
-// Percentile returns the duration that p percent do not exceed; 0 if there is none.
+// Percentile returns the duration that p percent do not exceed; 0 if the set is empty.
 func (l *Latency) Percentile(p float64) time.Duration {
 	if l.Count() == 0 {
 		return 0

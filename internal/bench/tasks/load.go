@@ -22,14 +22,14 @@ type load struct {
 	hot, others   int // tasks of the busy keys, and tasks with a key each
 	keys          int // busy keys
 	work          time.Duration
-	first, behind int // other tasks before and behind the hot ones
+	first, behind int // other tasks before and after the hot ones
 }
 
-// An outcome is what became of a load.
+// An outcome is the result of a load.
 type outcome struct {
-	hot, others time.Duration // from the start to the end of the last one
-	empty       int64         // attempts that did not get their lock
-	scripts     int64         // that asynqmw ran in the queue
+	hot, others time.Duration // from the start to the end of the last task
+	empty       int64         // attempts without the lock
+	scripts     int64         // scripts that asynqmw ran in the queue
 }
 
 // A bench measures with a number of workers in each process.
@@ -107,7 +107,7 @@ func await(c *crew.Crew, l load) (all report, err error) {
 	}
 }
 
-// tell asks the workers what they did so far.
+// tell asks the workers for their tallies.
 func tell(c *crew.Crew) (all report, err error) {
 	if err := c.Send("tell"); err != nil {
 		return all, err
@@ -127,8 +127,8 @@ func tell(c *crew.Crew) (all report, err error) {
 	return all, nil
 }
 
-// payloads returns what the tasks are to do, in the order in which they are enqueued: others first, then those of the
-// busy keys mixed with others, then others behind them.
+// payloads returns the tasks in the order in which they are enqueued: others first, then tasks of the busy keys mixed with
+// others, then others again.
 func (l load) payloads() []payload {
 	var all []payload
 	others := func(n int) {

@@ -29,7 +29,7 @@ func TestMistakesOfTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestFiguresSayWhetherTheyReachTheirGoal(t *testing.T) {
+func TestFiguresShowWhetherTheyMeetTheirGoal(t *testing.T) {
 	for _, tt := range []struct {
 		f    figure
 		met  bool
@@ -46,7 +46,7 @@ func TestFiguresSayWhetherTheyReachTheirGoal(t *testing.T) {
 	}
 }
 
-func TestTheExponentSaysHowACostGrows(t *testing.T) {
+func TestTheExponentDescribesTheGrowthOfACost(t *testing.T) {
 	for _, tt := range []struct {
 		costs []float64
 		want  float64

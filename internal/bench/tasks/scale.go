@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// The sizes of workloads whose cost is to stay flat.
+// The sizes of workloads whose cost should stay constant.
 var (
 	queueCounts = []int{1, 3, 9}
 	listCounts  = []int{10, 100, 1000}
@@ -43,7 +43,7 @@ func idleServers(ctx context.Context, b *bench) ([]figure, error) {
 	return append(all, exponent("queues: exponent of scripts", 1.1, b.sizes(queueCounts), rates)), nil
 }
 
-// lockedLists counts what it costs that the lists of locks exist that are held all the time.
+// lockedLists measures the cost of lists of locks that are constantly held.
 func lockedLists(ctx context.Context, b *bench) ([]figure, error) {
 	plain, err := b.rate(ctx, b.idle("plain", 1), commands)
 	if err != nil {
@@ -89,7 +89,7 @@ func parkedTasks(ctx context.Context, b *bench) ([]figure, error) {
 	return all, nil
 }
 
-// sizes are those of a workload; in a quick run the smallest and the middle one.
+// sizes returns the sizes of a workload; in a quick run the smallest and the middle one.
 func (b *bench) sizes(all []int) []int {
 	if b.quick {
 		return all[:2]
@@ -97,14 +97,14 @@ func (b *bench) sizes(all []int) []int {
 	return all
 }
 
-// window is how long commands are counted: no parked task comes back by the clock before its end.
+// window is how long commands are counted: no parked task comes back by the clock within it.
 const window = 6 * time.Second
 
-// A scene is servers that have nothing to do.
+// A scene is a set of idle servers.
 type scene struct {
 	lock   string
-	queues int // besides the default one
-	lists  int // locks that are held, each with a task that waits for it
+	queues int // in addition to the default one
+	lists  int // held locks, each with a waiting task
 }
 
 func (b *bench) idle(lock string, queues int) scene { return scene{lock: lock, queues: queues - 1} }
@@ -132,10 +132,10 @@ func (b *bench) prepare(ctx context.Context, rdb *redis.Client, n int) (end func
 	return end, nil
 }
 
-// settled is how long servers take to be idle after their start, or their last task.
+// settled is how long servers take to become idle after their start, or their last task.
 const settled = 5 * time.Second
 
-// rate returns what servers do in a second, counted in the statistics of Redis.
+// rate returns the commands per second of servers, from the statistics of Redis.
 func (b *bench) rate(ctx context.Context, s scene, count func(server.Stats) int64) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -192,7 +192,7 @@ func (b *bench) start(ctx context.Context, s scene) (*crew.Crew, error) {
 	return c, nil
 }
 
-// watch returns what the server does for a while.
+// watch returns the server's work for a while.
 func (b *bench) watch(ctx context.Context) (server.Stats, error) {
 	before, err := b.redis.Stats(ctx)
 	if err != nil {
@@ -205,7 +205,7 @@ func (b *bench) watch(ctx context.Context) (server.Stats, error) {
 	return after.Since(before), err
 }
 
-// calm waits until no task is left to be tried first, and for a while after that.
+// calm waits until every task was tried once, and for a while after that.
 func (b *bench) calm(ctx context.Context, rdb *redis.Client) error {
 	for {
 		n, err := rdb.LLen(ctx, "asynq:{default}:pending").Result()
@@ -232,10 +232,10 @@ func pause(ctx context.Context, d time.Duration) error {
 
 func scripts(s server.Stats) int64 { return s.Calls["evalsha"] + s.Calls["eval"] }
 
-// commands counts also what scripts call.
+// commands also counts calls by scripts.
 func commands(s server.Stats) int64 { return s.All() }
 
-// exponent is how fast a cost grows: 0 if it does not, 1 if it doubles with the size.
+// exponent returns how fast a cost grows: 0 if it is constant, 1 if it doubles with the size.
 func exponent(name string, goal float64, sizes []int, costs []float64) figure {
 	first, last := slices.Min(sizes), slices.Max(sizes)
 	growth := math.Log(max(costs[len(costs)-1], 1)/max(costs[0], 1)) / math.Log(float64(last)/float64(first))

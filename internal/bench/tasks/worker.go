@@ -18,28 +18,28 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A job is what a worker process is to be: an asynq server.
+// A job describes a worker process, which is an asynq server.
 type job struct {
 	Addr    string
-	Page    string // where holders say that they have a lock
+	Page    string // where holders record that they hold a lock
 	Workers int
 	Lock    string // plain (asynq alone), none, wait, setnx or default
-	Queues  int    // besides the default one
+	Queues  int    // in addition to the default one
 }
 
-// A payload is what a task is to do.
+// A payload describes the work of a task.
 type payload struct {
 	Key  string
-	Cell int           // of the key, in the page; -1: it has the key for itself
+	Cell int           // of the key, in the page; -1: the key is unique
 	Work time.Duration // how long the handler sleeps
 	Hot  bool
 }
 
-// A tally is what a worker process did with tasks of one sort.
+// A tally is a worker process' work with tasks of one sort.
 type tally struct {
 	Ran   int64
-	Empty int64 // attempts that did not get their lock
-	Last  int64 // when the last one ended, in Unix ns
+	Empty int64 // attempts without the lock
+	Last  int64 // when the last task ended, in Unix ns
 }
 
 func (t *tally) add(more tally) {
@@ -48,16 +48,16 @@ func (t *tally) add(more tally) {
 	t.Last = max(t.Last, more.Last)
 }
 
-// A report is what a worker process tells.
+// A report is the answer of a worker process.
 type report struct {
 	Hot, Others tally
 	Violations  int64
-	Scripts     int64 // that asynqmw ran in the queues
+	Scripts     int64 // scripts that asynqmw ran in the queues
 }
 
 const typename = "bench:task"
 
-// work is the life of a worker process.
+// work runs a worker process.
 func work(j job, parent *crew.Parent) error {
 	page, err := exclusion.Open(j.Page)
 	if err != nil {
@@ -74,7 +74,7 @@ func work(j job, parent *crew.Parent) error {
 	}
 	defer locks.Close()
 
-	// README's first task: nothing but WithLock and Configure.
+	// README's first task: only WithLock and Configure.
 	cfg := asynq.Config{Concurrency: j.Workers, DelayedTaskCheckInterval: time.Second, LogLevel: asynq.FatalLevel}
 	cfg.Queues = map[string]int{"default": 1}
 	for i := range j.Queues {
@@ -125,7 +125,7 @@ type worker struct {
 	scripts     atomic.Int64
 }
 
-// queueName is the name of a queue besides the default one.
+// queueName returns the name of an additional queue.
 func queueName(i int) string { return fmt.Sprint("queue", i) }
 
 // countScripts is a hook that counts the scripts that a client runs on asynq's keys.
@@ -196,7 +196,7 @@ func (w *worker) process(_ context.Context, task *asynq.Task) error {
 	return nil
 }
 
-// plainly locks with as little as can be: one command before the handler, and one after it.
+// plainly locks with the fewest commands: one before the handler, and one after it.
 func plainly(rdb *redis.Client, key asynqmw.KeyFunc) asynq.MiddlewareFunc {
 	release := redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
 	return func(next asynq.Handler) asynq.Handler {

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A workload is measured a number of times, each time against what it is compared with.
+// A workload is measured a number of times, each time together with its comparison.
 type workload struct {
 	name    string
 	measure func(ctx context.Context, b *bench) ([]figure, error)
 }
 
-// A figure is what was measured: one value for each round.
+// A figure is a result: one value for each round.
 type figure struct {
 	name   string
 	goal   float64 // at most; 0: none
@@ -35,10 +35,10 @@ func (f figure) String() string {
 	return fmt.Sprintf("%s\t%.2f\t%s\t%.2f", f.name, median(f.values), goal, f.values)
 }
 
-// handler is how long most handlers take.
+// handler is the duration of most handlers.
 const handler = 10 * time.Millisecond
 
-// The busy key's 100 tasks, and other tasks beside them.
+// The busy key's 100 tasks, and other tasks next to them.
 var (
 	hot    = load{hot: 100, keys: 1, work: handler}
 	others = load{others: 400, work: handler}

@@ -9,8 +9,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// lockAll: one goroutine takes 8 free keys with LockAll and unlocks them, in turn with one key. Timed is the pair of the 8; the
-// figures of their own compare both halves of it with those of one key. Only lockmw takes several keys at once.
+// lockAll: one goroutine takes 8 free keys with LockAll and unlocks them, in turn with one key. The time is that of the pair of
+// the 8; additional figures compare both halves of it with those of one key. Only lockmw takes several keys together.
 func lockAll(name string) Workload {
 	return Workload{
 		Name: name, About: "1 goroutine takes 8 free keys with LockAll, in turn with one key",
@@ -51,7 +51,7 @@ func (w *Worker) lockAll() error {
 		}
 		return nil
 	}
-	if err := loop(100 * time.Millisecond); err != nil { // connections, scripts, and what kind of server it is
+	if err := loop(100 * time.Millisecond); err != nil { // connections, scripts, and the kind of server
 		return err
 	}
 	if err := w.start(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// handoff: two processes take turns at one lock. While one holds it the other waits. Timed is from the moment
-// before the release in the one to the moment after the grant in the other, by the machine's wall clock.
+// handoff: two processes take turns with one lock. While one holds it, the other waits. The time is measured from just before
+// the release in one process to just after the grant in the other, by the machine's wall clock.
 var handoff = Workload{
 	Name: "handoff", About: "release in one process to grant in another",
 	Processes: 2, Keys: 1, Wait: library.Short,
@@ -20,8 +20,7 @@ var handoff = Workload{
 	work: (*Worker).takeTurns, lead: leadTurns,
 }
 
-// The messages of the two processes besides ready and done. acquired and released have a point in time as their
-// data, in nanoseconds.
+// The messages of the two processes other than ready and done. The data of acquired and released is a time in nanoseconds.
 const (
 	lock     = "lock"
 	unlock   = "unlock"
@@ -31,7 +30,7 @@ const (
 	finish   = "finish"
 )
 
-// takeTurns locks and unlocks at orders.
+// takeTurns locks and unlocks by order.
 func (w *Worker) takeTurns() error {
 	locker, err := w.open()
 	if err != nil {
@@ -76,8 +75,8 @@ func (w *Worker) takeTurns() error {
 	}
 }
 
-// lockInTheEnd tries again if the lock did not come within drainTime, and returns how often it had to. No
-// process holds the lock for so long here: the library has lost its waiter.
+// lockInTheEnd tries again if the lock did not come within drainTime, and returns how often it had to. No process holds the
+// lock for that long here: the library has lost its waiter.
 func lockInTheEnd(ctx context.Context, locker library.Locker, key string) (hold library.Hold, stranded int64, err error) {
 	if ctx.Done() == nil {
 		hold, err = locker.Lock(ctx, key)
@@ -103,8 +102,7 @@ func lockInTheEnd(ctx context.Context, locker library.Locker, key string) (hold 
 	}
 }
 
-// A boundHold keeps the context that a lock was taken with until it is released: a hold of rueidislock
-// ends with it.
+// A boundHold keeps its context alive until it is released: a hold of rueidislock ends with the context.
 type boundHold struct {
 	library.Hold
 	cancel context.CancelFunc
@@ -151,12 +149,12 @@ func leadTurns(ctx context.Context, m *Measurement) error {
 	return m.endTurns(holder, times[warmUp:])
 }
 
-// turn lets waiter wait for the lock and holder release it, and returns how long the hand-over took.
+// turn makes waiter wait for the lock and holder release it, and returns the time of the hand-over.
 func turn(ctx context.Context, holder, waiter *crew.Member) (time.Duration, error) {
 	if err := sendAndExpect(waiter, lock, waiting); err != nil {
 		return 0, err
 	}
-	// Long enough for waiter to wait in earnest, and different each time for libraries that poll.
+	// Long enough for waiter to wait, and different each time for libraries that poll.
 	if err := library.Pause(ctx, 4*time.Millisecond+rand.N(4*time.Millisecond)); err != nil {
 		return 0, err
 	}
@@ -197,7 +195,7 @@ func (m *Measurement) endTurns(holder *crew.Member, times []time.Duration) error
 	}
 	r := &m.round.Reports[0]
 	r.Latency.Record(times...)
-	// What the server counted began after the warm-up.
+	// The server's counts began after the warm-up.
 	for i := range m.round.Reports {
 		m.round.Reports[i].Pairs = 0
 	}

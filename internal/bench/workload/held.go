@@ -15,13 +15,13 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// leaseOf returns the lease of lockmw's holds: so short that the watchdog is soon at work, and so long that the renewals of n holds
-// do not take all of a server. 200,000 have that of the defaults.
+// leaseOf returns the lease of lockmw's holds: short enough for the watchdog to work soon, and long enough that the renewals of
+// n holds do not occupy a whole server. 200,000 holds have the default lease.
 func leaseOf(n int) time.Duration {
 	return max(6*time.Second, time.Duration(n)*150*time.Microsecond)
 }
 
-// held: one process holds n keys while the watchdog renews them. Only for libraries that have one.
+// held: one process holds n keys while the watchdog renews them. Only for libraries with a watchdog.
 func held(n int) Workload {
 	tick := leaseOf(n) / 3
 	return Workload{
@@ -36,7 +36,7 @@ func held(n int) Workload {
 	}
 }
 
-// heldLeast is the number of holds with which other libraries are compared, and heldMore is the greatest one of a quick run.
+// heldLeast is the number of holds with which other libraries are compared. heldMore is the greatest number of a quick run.
 const (
 	heldLeast = 10_000
 	heldMore  = 50_000
@@ -84,7 +84,7 @@ func (w *Worker) hold(n int) error {
 	return h.each(h.unlock)
 }
 
-// closeAll closes the Client with all locks held.
+// closeAll closes the Client while all locks are held.
 func (w *Worker) closeAll(l *library.Lockmw, h *holder, r *Report) error {
 	for i := range h.keys {
 		w.page.Leave(i)
@@ -109,7 +109,7 @@ const (
 	RedisMemory = "redis_per_hold_bytes"
 )
 
-// memoryOf adds what the server needs for a hold, on average of some.
+// memoryOf adds the server's memory for a hold, as the average of some.
 func memoryOf(l *library.Lockmw, keys []string, more map[string]float64) error {
 	some := keys[:min(100, len(keys))]
 	var sum int64
@@ -127,7 +127,7 @@ func memoryOf(l *library.Lockmw, keys []string, more map[string]float64) error {
 // renewed is the message that all holds were renewed.
 const renewed = "renewed"
 
-// leadHolds measures how long the commands of another client take while holds are renewed.
+// leadHolds measures the latency of another client while holds are renewed.
 func leadHolds(ctx context.Context, m *Measurement) error {
 	member := m.crew.Members()[0]
 	if err := member.Expect(ready, nil); err != nil {
@@ -177,7 +177,7 @@ func (w *Worker) openHeld(lease time.Duration) (library.Locker, *counter, error)
 	return l, p, w.extendOnce(l, lease)
 }
 
-// extendOnce makes the server know the script of renewals, as it does in all ticks but the first.
+// extendOnce loads the script of renewals, which is missing only in the first tick.
 func (w *Worker) extendOnce(l *library.Lockmw, lease time.Duration) error {
 	_, hold, err := l.Client.Lock(context.Background(), w.key(0))
 	if err != nil {
@@ -196,7 +196,7 @@ type holder struct {
 
 const heldAtOnce = 64
 
-// warmUp makes what the library keeps whatever the number of holds.
+// warmUp allocates what the library keeps regardless of the number of holds.
 func (h *holder) warmUp(ctx context.Context) error {
 	const few = heldAtOnce * 4
 	all := *h
@@ -247,7 +247,7 @@ func (h *holder) unlock(i int) error {
 	return nil
 }
 
-// A counter is a hook of go-redis that counts commands in pipelines and on their own. A nil one counts nothing.
+// A counter is a hook of go-redis that counts single commands and commands in pipelines. A nil counter counts nothing.
 type counter struct {
 	of       string // the name that is counted, lower case; "": all
 	commands atomic.Int64
@@ -291,7 +291,7 @@ func (p *counter) await(ctx context.Context, n int, most time.Duration) error {
 	end := time.Now().Add(most)
 	for p.commands.Load() < int64(n) {
 		if time.Now().After(end) {
-			return fmt.Errorf("%d holds were renewed %d times within a lease: the watchdog was not seen", n, p.commands.Load())
+			return fmt.Errorf("%d holds were renewed %d times within a lease: the watchdog did not renew all", n, p.commands.Load())
 		}
 		if err := library.Pause(ctx, pingPause); err != nil {
 			return err

@@ -11,8 +11,8 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// idle: n goroutines of one process wait for a key that another process holds. Counted are the commands of
-// both processes once all wait.
+// idle: n goroutines of one process wait for a key that another process holds. The commands of both processes are counted while
+// all wait.
 func idle(name string, n int) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d goroutines wait for a key that another process holds", n),
@@ -23,8 +23,8 @@ func idle(name string, n int) Workload {
 	}
 }
 
-// crowd is idle with so many waiters that the cost of each shows. Libraries that poll are left out: the figure
-// would only show how many tries the server can refuse.
+// crowd is idle with so many waiters that the cost of each one shows. Libraries that poll are left out: the figure would only
+// show how many tries the server can refuse.
 func crowd(name string, n int) Workload {
 	w := idle(name, n)
 	w.Runs = func(l library.Library) bool { return contends(l) && l.Wakes }
@@ -32,7 +32,7 @@ func crowd(name string, n int) Workload {
 	return w
 }
 
-// enoughToWeigh is how many waiters make the rest of a process, such as connections, negligible.
+// enoughToWeigh is the number of waiters from which the rest of a process, such as connections, is negligible.
 const enoughToWeigh = 10_000
 
 // holdOrWait holds the key in the first process, and waits for it in the second.
@@ -45,7 +45,7 @@ func (w *Worker) holdOrWait(n int) error {
 	if w.Config.Index == 0 {
 		return w.holdMeanwhile(locker)
 	}
-	// Connections, and for some a subscription, are made before anything is counted.
+	// Connections, and for some libraries a subscription, are made before counting begins.
 	warm, err := locker.Lock(context.Background(), w.key(1))
 	if err != nil {
 		return err
@@ -57,8 +57,8 @@ func (w *Worker) holdOrWait(n int) error {
 	return w.waitTogether(locker, n)
 }
 
-// settles is how long a process has after its first lock for what it does only once: lockmw looks after a second what kind of server
-// there is.
+// settles is how long a process has after its first lock for work that it does only once: after a second lockmw checks the kind
+// of server.
 const settles = 1500 * time.Millisecond
 
 func (w *Worker) holdMeanwhile(locker library.Locker) error {
@@ -78,7 +78,7 @@ func (w *Worker) holdMeanwhile(locker library.Locker) error {
 	return errors.Join(hold.Unlock(), w.finish(&Report{}))
 }
 
-// waitTogether lets n goroutines wait until the order to finish.
+// waitTogether runs n goroutines that wait until the order to finish.
 func (w *Worker) waitTogether(locker library.Locker, n int) error {
 	if err := w.start(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (w *Worker) waitTogether(locker library.Locker, n int) error {
 	for range n {
 		wg.Go(func() {
 			if hold, err := locker.Lock(ctx, w.key(0)); err == nil {
-				w.page.Enter(0) // a violation: it is held all the time
+				w.page.Enter(0) // a violation: the lock is held throughout
 				w.page.Leave(0)
 				_ = hold.Unlock()
 			}
@@ -112,7 +112,7 @@ func (w *Worker) waitTogether(locker library.Locker, n int) error {
 	return w.finish(r)
 }
 
-// leadWaiters counts once all wait.
+// leadWaiters starts to count when all wait.
 func leadWaiters(ctx context.Context, m *Measurement) error {
 	if err := m.crew.Expect(ready); err != nil {
 		return err
@@ -134,7 +134,7 @@ func leadWaiters(ctx context.Context, m *Measurement) error {
 	if err := stop(); err != nil {
 		return err
 	}
-	// The waiters finish first: none of them is to get the lock.
+	// The waiters finish first: none of them may get the lock.
 	for _, member := range []int{1, 0} {
 		var r Report
 		if err := m.crew.Members()[member].Send(finish); err != nil {
@@ -148,21 +148,21 @@ func leadWaiters(ctx context.Context, m *Measurement) error {
 	return nil
 }
 
-// A weight is what a process has in memory.
+// A weight is the memory of a process.
 type weight struct {
 	heap, stacks, goroutines int64
 }
 
-// weigh counts after the garbage is gone.
+// weigh measures after a garbage collection.
 func weigh() weight {
 	runtime.GC()
-	runtime.GC() // what a finalizer or a pool still held
+	runtime.GC() // memory that finalizers or pools still held
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return weight{int64(m.HeapAlloc), int64(m.StackInuse), int64(runtime.NumGoroutine())}
 }
 
-// since returns the difference per each of n, by the names of the figures.
+// since returns the difference for each of n, by the names of the figures.
 func (t weight) since(before weight, n int, each string) map[string]float64 {
 	per := func(after, before int64) float64 { return float64(after-before) / float64(n) }
 	return map[string]float64{
@@ -172,8 +172,8 @@ func (t weight) since(before weight, n int, each string) map[string]float64 {
 	}
 }
 
-// settle returns when the number of goroutines has not changed for a while: all have begun their work. With some
-// libraries it never settles, so the wait has a limit.
+// settle returns when the number of goroutines has stayed the same for a while: all have begun their work. With some libraries
+// it never does, so the wait has a limit.
 func settle() {
 	const interval, calm, most = 50 * time.Millisecond, 6, 60
 	tick := time.NewTicker(interval)

@@ -15,10 +15,10 @@ import (
 	"github.com/lockmw/go/internal/bench/server"
 )
 
-// Options say how a measurement is made.
+// Options configure a measurement.
 type Options struct {
-	Duration   time.Duration // of a measurement, if the workload does not say otherwise
-	Grace      time.Duration // besides, after which it is taken for hung
+	Duration   time.Duration // unless the workload has its own
+	Grace      time.Duration // in addition, before it counts as hung
 	Procs      int           // GOMAXPROCS of the processes; 0: the machine's
 	Background bool          // locks are taken with contexts that never end
 	Profile    string        // a directory for profiles of the processes; "": none
@@ -27,14 +27,14 @@ type Options struct {
 // A Round is one measurement.
 type Round struct {
 	Reports []Report
-	Stats   server.Stats  // what the server did meanwhile
-	Window  time.Duration // the time that Stats are for
+	Stats   server.Stats  // the server's work in that time
+	Window  time.Duration // the time that Stats cover
 }
 
-// ErrExclusion means that two held a lock that exclude each other.
+// ErrExclusion means that two incompatible holds of a lock existed at the same time.
 var ErrExclusion = errors.New("mutual exclusion violated")
 
-// A Measurement is under way.
+// A Measurement is a measurement in progress.
 type Measurement struct {
 	server *server.Server
 	crew   *crew.Crew
@@ -43,8 +43,8 @@ type Measurement struct {
 	round  Round
 }
 
-// Measure measures once. The error wraps crew.ErrHung if the library did not come to an end, and
-// ErrExclusion, together with the round, if it did not exclude.
+// Measure measures once. The error wraps crew.ErrHung if the library did not finish. It wraps ErrExclusion, with a valid round,
+// if the library did not exclude.
 func (w *Workload) Measure(ctx context.Context, s *server.Server, l library.Library, o Options) (*Round, error) {
 	dir, err := os.MkdirTemp("", "lockmw-bench")
 	if err != nil {
@@ -98,7 +98,7 @@ func (w *Workload) Measure(ctx context.Context, s *server.Server, l library.Libr
 	if err := lead(ctx, m); err != nil {
 		return nil, err
 	}
-	const goodbye = 5 * time.Second // for releasing what is held
+	const goodbye = 5 * time.Second // for releasing the rest
 	err = c.Send(leave)
 	c.Wait(goodbye)
 	return &m.round, errors.Join(m.round.exclusion(), err)
@@ -125,7 +125,7 @@ func (w *Workload) jobs(l library.Library, o Options, job Job) []Job {
 	return jobs
 }
 
-// allAtOnce lets all processes begin at the same time, and counts until the last one is done.
+// allAtOnce starts all processes together, and counts until the last one is done.
 func allAtOnce(ctx context.Context, m *Measurement) error {
 	if err := m.crew.Expect(ready); err != nil {
 		return err
@@ -143,7 +143,7 @@ func allAtOnce(ctx context.Context, m *Measurement) error {
 	return stop()
 }
 
-// begin waits until all processes are ready, and lets them begin.
+// begin waits until all processes are ready, and starts them.
 func (m *Measurement) begin() error {
 	if err := m.crew.Expect(ready); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (m *Measurement) begin() error {
 	return m.crew.Send(begin)
 }
 
-// watch counts what the server does until stop.
+// watch counts the server's work until stop.
 func (m *Measurement) watch(ctx context.Context) (stop func() error, err error) {
 	start := time.Now()
 	before, err := m.server.Stats(ctx)
@@ -165,7 +165,7 @@ func (m *Measurement) watch(ctx context.Context) (stop func() error, err error) 
 	}, nil
 }
 
-// during counts what the server does while f runs.
+// during counts the server's work while f runs.
 func (m *Measurement) during(ctx context.Context, f func() error) error {
 	stop, err := m.watch(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (r *Round) exclusion() error {
 		n += r.Reports[i].Violations
 	}
 	if n > 0 {
-		return fmt.Errorf("%w: %d times a lock was held that was held already", ErrExclusion, n)
+		return fmt.Errorf("%w: %d times a held lock was acquired", ErrExclusion, n)
 	}
 	return nil
 }

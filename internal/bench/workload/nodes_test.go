@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-func TestAllServersThatAreThereAreAsked(t *testing.T) {
+func TestAllReachableServersAreAsked(t *testing.T) {
 	t.Parallel()
 	redistest.Redis(t) // skips without a redis-server
 	nodes, err := server.StartNodes(t.Context(), workload.MostNodes)

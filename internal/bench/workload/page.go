@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// withPage are workloads of one process, and the same with viewers of the inspector's page, in another process, on a server with
-// many other keys. They take turns, and the server has the same keys in both.
+// withPage are workloads of one process, with and without viewers of the inspector's page in another process. The server has
+// many other keys in both cases. They take turns.
 func withPage(w Workload) []Workload {
 	w.Processes, w.Runs, w.Group = 2, only("lockmw"), w.Name+"-page"
 	w.Window = func(d time.Duration) time.Duration { return max(2*d, 2*viewing) }
@@ -32,7 +32,7 @@ func withPage(w Workload) []Workload {
 	alone, on := w, w
 	alone.Name, alone.work = w.Name+"-nopage", withViewers(false)
 	on.Name, on.work = w.Name+"-page", withViewers(true)
-	on.About += fmt.Sprintf("; %d viewers of keys that nobody watches leave the page after %v", viewers, viewing)
+	on.About += fmt.Sprintf("; %d viewers of unwatched keys leave the page after %v", viewers, viewing)
 	return []Workload{alone, on}
 }
 
@@ -42,7 +42,7 @@ const (
 	otherKeys = 200_000
 )
 
-// view requests pages for the window, if it is on, and reports how often the page has asked the server for keys.
+// view requests pages for the window, if viewers are on, and reports how often the page has asked the server for keys.
 func (w *Worker) view(on bool) error {
 	rdb := redis.NewClient(&redis.Options{Addr: w.Config.Addr})
 	defer rdb.Close()
@@ -75,15 +75,15 @@ func (w *Worker) view(on bool) error {
 	return w.finish(&Report{More: map[string]float64{"scans_per_s": float64(scans.commands.Load()) / w.Window.Seconds()}})
 }
 
-// leaveEarly requests a page, and gives the request up.
+// leaveEarly requests a page, and abandons the request.
 func leaveEarly(page http.Handler, path string) {
 	ctx, cancel := context.WithTimeout(context.Background(), viewing)
 	defer cancel()
 	page.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
-	<-ctx.Done() // a viewer that was answered reads the page
+	<-ctx.Done() // a viewer with an answer reads the page
 }
 
-// fill stores keys that are no locks.
+// fill stores keys that are not locks.
 func fill(rdb *redis.Client, prefix string, n int) error {
 	const atOnce = 1000
 	for i := 0; i < n; i += atOnce {

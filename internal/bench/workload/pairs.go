@@ -18,7 +18,7 @@ func solo(name string) Workload {
 	return w
 }
 
-// spread: n goroutines lock and unlock, each its own key. Timed is the pair.
+// spread: n goroutines lock and unlock, each its own key. The pair is timed.
 func spread(name string, n int) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d goroutines, each with its own key", n),
@@ -29,7 +29,7 @@ func spread(name string, n int) Workload {
 	}
 }
 
-// hot: goroutines of some processes lock the same key. Timed is the wait for it.
+// hot: goroutines of some processes lock the same key. The wait for it is timed.
 func hot(name string, processes, n int) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d process(es) of %d goroutines want one key", processes, n),
@@ -40,20 +40,20 @@ func hot(name string, processes, n int) Workload {
 	}
 }
 
-// A load says how goroutines of one process lock and unlock.
+// A load describes how the goroutines of one process lock and unlock.
 type load struct {
 	goroutines int
 	keyOf      func(goroutine int) int
 	waits      bool          // the wait for the lock is timed, instead of the pair
 	reads      float64       // the share of acquisitions that only read
-	held       time.Duration // for how long the lock is kept
-	permits    bool          // the key is a semaphore's
+	held       time.Duration // how long the lock is kept
+	permits    bool          // the key belongs to a semaphore
 }
 
 func oneKey(int) int { return 0 }
 
-// pairs runs goroutines that lock and unlock for the window. A goroutine that waits at its end still gets the
-// lock, so that the longest wait is known. Only acquisitions within the window count for the throughput.
+// pairs runs goroutines that lock and unlock for the window. A goroutine that waits at its end still gets the lock, so that the
+// longest wait is known. Only acquisitions within the window count for the throughput.
 func (w *Worker) pairs(d load) error {
 	locker, err := w.open()
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *Worker) pairs(d load) error {
 		r.Counts = append(r.Counts, l.count)
 		r.Pairs += int64(len(l.times))
 		r.Stranded += l.stranded
-		if d.permits { // the mean over the processes is to be what all of them have
+		if d.permits { // so that the mean over the processes is the share of all of them
 			r.More[InUse] += l.inside.Seconds() * float64(w.Processes) / (w.Window.Seconds() * library.Permits)
 		}
 	}
@@ -101,8 +101,8 @@ func (w *Worker) pairs(d load) error {
 	return w.finish(r)
 }
 
-// drainTime is how long the waiters have to get their lock after the window, when all others only release. A
-// waiter that has not got it by then was lost by the library.
+// drainTime is how long waiters have to get their lock after the window, when all others only release. The library has lost a
+// waiter that does not get the lock within that time.
 const drainTime = 2 * time.Second
 
 // loopAll runs all loopers for d.
@@ -132,9 +132,9 @@ type looper struct {
 	key    string
 	cell   int
 
-	times    []time.Duration // also those of a wait that came to nothing
-	count    int64           // of acquisitions that were in time
-	stranded int64           // waits that came to nothing
+	times    []time.Duration // also of failed waits
+	count    int64           // acquisitions within the window
+	stranded int64           // failed waits
 	inside   time.Duration   // with permits
 }
 

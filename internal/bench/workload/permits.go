@@ -8,13 +8,13 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// The figures of permits besides the usual ones, as shares of all permits.
+// Additional figures of permits, as shares of all permits.
 const (
-	InUse = "permits_in_use" // by the clocks of those who have them
-	Held  = "permits_held"   // at the server, whenever somebody waits
+	InUse = "permits_in_use" // by the clocks of their holders
+	Held  = "permits_held"   // on the server, whenever a call waits
 )
 
-// semaphores: goroutines of some processes want permits of one key, and keep them for a while. Timed is the wait.
+// semaphores: goroutines of some processes want permits of one key, and keep them for a while. The wait is timed.
 func semaphores(name string, processes, n int, held time.Duration) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d processes of %d goroutines want one of %d permits for %v", processes, n, library.Permits, held),
@@ -26,7 +26,7 @@ func semaphores(name string, processes, n int, held time.Duration) Workload {
 	}
 }
 
-// gauge looks at the server until stop is called, which puts into r what share of the permits was held.
+// gauge observes the server until stop is called, which writes the share of held permits into r.
 func (w *Worker) gauge(locker library.Locker, r *Report) (stop func()) {
 	g, ok := locker.(library.Gauge)
 	if !ok || w.Config.Index != 0 {
@@ -53,7 +53,7 @@ func (w *Worker) gauge(locker library.Locker, r *Report) (stop func()) {
 	}
 }
 
-// usePermit is the work with a permit, which counts until the end of the window. Who has a slot shares it with nobody.
+// usePermit is the work with a permit, which counts until the end of the window. No other holder shares its slot.
 func (l *looper) usePermit(hold library.Hold, end time.Time) {
 	start := time.Now()
 	if h, ok := hold.(library.SlotHold); ok {

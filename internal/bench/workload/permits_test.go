@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/bench/workload"
 )
 
-// A semaphore excludes nobody, and would fail where locks are measured.
+// A semaphore is not exclusive, and would fail where locks are measured.
 func TestSemaphoresAreMeasuredAsSuch(t *testing.T) {
 	for _, w := range workload.All() {
 		for _, l := range library.All() {

@@ -13,8 +13,8 @@ import (
 	"github.com/lockmw/go/internal/bench/stat"
 )
 
-// queue: n goroutines, spread over some processes, lock a key with a fair lock all the time, so that the queue is
-// always full. Counted are the acquisitions once it is, and timed is from one to the next.
+// queue: n goroutines, spread over some processes, constantly lock a key with a fair lock, so that the queue is always full.
+// Acquisitions are counted while it is, and the time from each one to the next is measured.
 func queue(name string, n int) Workload {
 	const processes = 5
 	return Workload{
@@ -25,8 +25,8 @@ func queue(name string, n int) Workload {
 	}
 }
 
-// The messages of a queue besides begin, waiting and finish: one more goroutine queues, the lock is released
-// for the first time, and counting begins.
+// The messages of a queue other than begin, waiting and finish: one more goroutine queues, the lock is released for the first
+// time, and counting begins.
 const (
 	join    = "join"
 	release = "let go"
@@ -57,7 +57,7 @@ func (w *Worker) keepQueue(n int) error {
 		return err
 	}
 	if first != nil {
-		w.page.Turn(0, w.Config.Index) // the next one is timed from here
+		w.page.Turn(0, w.Config.Index) // the next turn is timed from here
 		w.page.Leave(0)
 		if err := first.Unlock(); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (w *Worker) holdFirst(ctx context.Context, locker library.Locker) (library.
 	return hold, err
 }
 
-// lineUp adds n goroutines to l, each at an order to join.
+// lineUp adds n goroutines to l, each of them by an order to join.
 func (w *Worker) lineUp(ctx context.Context, l *line, n int) error {
 	for range n {
 		if err := w.parent.Await(join); err != nil {
@@ -120,14 +120,14 @@ type line struct {
 	recording atomic.Bool
 	over      atomic.Bool // no goroutine queues again
 	length    int64
-	served    atomic.Int64 // last turns, once it is over
+	served    atomic.Int64 // last turns, after over is set
 
 	mu           sync.Mutex
 	times        stat.Latency // from one turn to the next
 	turns, other int64        // while recording: all, and those after a turn of another process
 }
 
-// join starts another goroutine and returns when it is in the queue.
+// join starts another goroutine and returns when it is queued.
 func (l *line) join(ctx context.Context) {
 	l.length++
 	queued := make(chan struct{})
@@ -139,10 +139,10 @@ func (l *line) join(ctx context.Context) {
 	<-queued
 }
 
-// stand queues again and again. The first time it calls queued when it is in the queue.
+// stand queues again and again. The first time it calls queued when it is queued.
 func (l *line) stand(ctx context.Context, queued func()) error {
 	hold, err := l.lockFirst(ctx, queued)
-	queued() // if it did not have to wait
+	queued() // it did not have to wait
 	for err == nil {
 		var over bool
 		if over, err = l.turn(hold); over || err != nil {
@@ -157,7 +157,7 @@ func (l *line) lockFirst(ctx context.Context, queued func()) (library.Hold, erro
 	if a, ok := l.locker.(library.Announcer); ok {
 		return a.LockAnnounced(ctx, l.key, queued)
 	}
-	const moment = 10 * time.Millisecond // is enough for libraries that cannot say it
+	const moment = 10 * time.Millisecond // enough for libraries that do not announce it
 	defer time.AfterFunc(moment, queued).Stop()
 	return l.locker.Lock(ctx, l.key)
 }
@@ -189,15 +189,15 @@ func (l *line) note(since time.Duration, other bool) {
 	}
 }
 
-// record notes turns until f returns.
+// record records turns until f returns.
 func (l *line) record(f func() error) error {
 	l.recording.Store(true)
 	defer l.recording.Store(false)
 	return f()
 }
 
-// drain returns when each goroutine had a last turn. The time for that grows with the queue; a goroutine that
-// is not served by then was lost by the library.
+// drain returns when each goroutine has had a last turn. The time for that grows with the queue. The library has lost a
+// goroutine that is not served within that time.
 func (l *line) drain(cancel context.CancelFunc) error {
 	l.over.Store(true)
 	const turn = 10 * time.Millisecond // at most, on average
@@ -215,8 +215,8 @@ func (l *line) report(r *Report) {
 	}
 }
 
-// leadQueue counts turns while the queue is full. The processes add one goroutine at a time: if all came at
-// once they would be queued in batches, and neighbours in a long queue would be of the same process.
+// leadQueue counts turns while the queue is full. The processes add one goroutine at a time: if all came together they would be
+// queued in batches, and neighbours in a long queue would belong to the same process.
 func leadQueue(ctx context.Context, m *Measurement, n int) error {
 	page, err := exclusion.Open(m.page)
 	if err != nil {
@@ -259,7 +259,7 @@ func leadQueue(ctx context.Context, m *Measurement, n int) error {
 	return nil
 }
 
-// countTurns counts for the window what the processes and the server do.
+// countTurns counts the work of the processes and of the server for the window.
 func (m *Measurement) countTurns(ctx context.Context, page *exclusion.Page) (turns int64, elapsed time.Duration, err error) {
 	if err := m.crew.Send(count); err != nil {
 		return 0, 0, err

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// reading: n goroutines of one process lock the same key for reading. Timed is the pair.
+// reading: n goroutines of one process lock the same key for reading. The pair is timed.
 func reading(name string, n int) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d goroutine(s) of a process read one key", n),
@@ -18,8 +18,8 @@ func reading(name string, n int) Workload {
 	}
 }
 
-// readMostly: goroutines of some processes lock the same key, rarely for writing, and keep it for a while. With
-// the plain lock all of them exclude one another. Timed is the wait.
+// readMostly: goroutines of some processes lock the same key, rarely for writing, and keep it for a while. With the plain lock
+// all of them exclude one another. The wait is timed.
 func readMostly(name string, processes, n int) Workload {
 	const reads, held = 0.95, time.Millisecond
 	return Workload{

@@ -6,9 +6,9 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// reentry: nested locks and unlocks of a key that the context holds already. Timed is the pair, as the mean of
-// batches: reading the clock takes a good part of the time. Only lockmw re-enters. With redislock the same token
-// takes a lock again, which costs a command and is left out.
+// reentry: nested locks and unlocks of a key that the context already holds. The pair is timed, as the mean of batches: reading
+// the clock takes a good part of the time. Only lockmw re-enters. With redislock the same token takes a lock again, which costs
+// a command and is left out.
 var reentry = Workload{
 	Name: "reentry", About: "nested lock and unlock of a held key",
 	Processes: 1, Keys: 1, Wait: library.Short,
@@ -46,7 +46,7 @@ func (w *Worker) reenter() error {
 	if err := nested(); err != nil {
 		return err
 	}
-	settle() // the library may still look at the server in the background
+	settle() // the library may still examine the server in the background
 	if err := w.start(); err != nil {
 		return err
 	}

@@ -18,23 +18,23 @@ type takers struct {
 	page   *exclusion.Page
 	keys   []string
 
-	queued *gate // one passes when it has to wait
-	ended  *gate // when it has unlocked its key, or cannot
+	queued *gate // each goroutine passes when it has to wait
+	ended  *gate // each passes when it has unlocked its key, or has failed
 
 	mu          sync.Mutex
-	begun, last time.Time // of begin; of the last grant
+	begun, last time.Time // of the first release; of the last grant
 	gap         time.Duration
-	waits       stat.Latency // from begun on
+	waits       stat.Latency // since begun
 	served      int64
-	failed      int64 // calls, by overload
-	err         error // the first other one
+	failed      int64 // failed calls, by overload
+	err         error // the first other error
 }
 
 func newTakers(locker library.Announcer, page *exclusion.Page, keys []string) *takers {
 	return &takers{locker: locker, page: page, keys: keys, queued: newGate(len(keys)), ended: newGate(len(keys))}
 }
 
-// start lets all wait until ctx ends.
+// start makes all wait until ctx ends.
 func (t *takers) start(ctx context.Context) {
 	for i := range t.keys {
 		go func() {
@@ -71,13 +71,13 @@ func (t *takers) fail(err error) {
 	}
 }
 
-// granted notes a grant.
+// granted records a grant.
 func (t *takers) granted(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.served++
 	if t.begun.IsZero() {
-		return // the holder has released nothing: the page has noted that
+		return // the holder has not released yet: the page has recorded the violation
 	}
 	t.gap = max(t.gap, now.Sub(t.last))
 	t.last = now
@@ -92,8 +92,8 @@ func (t *takers) begin() {
 	t.last = t.begun
 }
 
-// serve reports, when all have ended or the limit has passed, how many got their locks since begin. The error is the first of any
-// of them that is no overload.
+// serve reports, when all have ended or the limit has passed, how many got their locks since begin. The error is the first one
+// that is not an overload.
 func (t *takers) serve(limit time.Duration, r *Report) error {
 	t.ended.await(limit)
 	t.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// fakes say for each key what becomes of its waiter.
+// fakes maps each key to the fate of its waiter.
 type fakes map[string]fake
 
 // A fake lets its waiter wait until free is closed, and then fails with err unless that is nil.
@@ -37,7 +37,7 @@ func (f fakes) Close() error                                       { return nil 
 
 func (f fake) Unlock() error { return f.err }
 
-// taken lets a waiter of each key wait, closes free, and reports what became of them within the limit.
+// taken makes a waiter of each key wait, closes free, and returns the report after the limit at the latest.
 func taken(t *testing.T, f fakes, limit time.Duration, free chan struct{}) (r Report, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page")

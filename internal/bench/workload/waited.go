@@ -11,9 +11,9 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// waited: one process holds n keys, and each of n goroutines of another process waits for one of them. At rest, commands and the
-// server's processor time are counted. Then the first process releases all keys, and each goroutine unlocks its key as soon as it
-// holds it. Timed is from the first release until a goroutine holds its key.
+// waited: one process holds n keys, and each of n goroutines of another process waits for one of them. At rest, commands and
+// the server's processor time are counted. Then the first process releases all keys, and each goroutine unlocks its key as soon
+// as it holds it. The time runs from the first release until a goroutine holds its key.
 func waited(n int) Workload {
 	return Workload{
 		Name: fmt.Sprintf("waited%dk", n/1000), About: fmt.Sprintf("%d goroutines wait for a key each, then all keys are released", n),
@@ -39,21 +39,21 @@ const (
 	waitedLease = 10 * time.Minute
 )
 
-// The figures of keys that are waited for. A share of waiters is of all, and a share of cores of one.
+// The figures of keys with waiters. A share of waiters is relative to all of them, and a share of cores to one core.
 const (
 	QueuedShare  = "queued_share"           // of waiters that queued within the limit
-	RestCommands = "rest_cmds_per_s"        // that both processes send while all wait
-	RestCalls    = "rest_redis_calls_per_s" // those within scripts included
+	RestCommands = "rest_cmds_per_s"        // commands of both processes while all wait
+	RestCalls    = "rest_redis_calls_per_s" // including those within scripts
 	RestCores    = "rest_redis_cores"
 	ServedShare  = "served_share"   // of waiters that got their locks within the limit
 	ServedMillis = "served_ms"      // from the first release until all were served, or the limit
-	LongestGap   = "longest_gap_ms" // without a grant in this time
+	LongestGap   = "longest_gap_ms" // the longest time without a grant
 	ServedCores  = "served_redis_cores"
-	ScriptsPer   = "scripts_per_lock" // that both processes run from the first release on
-	FailedCalls  = "failed_calls"     // of both processes, because the server did not answer in time
+	ScriptsPer   = "scripts_per_lock" // by both processes, from the first release on
+	FailedCalls  = "failed_calls"     // calls of both processes that failed because the server did not answer in time
 )
 
-// holdAll holds n keys, and releases all of them at an order.
+// holdAll holds n keys, and releases all of them by order.
 func (w *Worker) holdAll(n int) error {
 	locker, sent, err := w.openCounted(lockmw.WithLease(waitedLease))
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *Worker) holdAll(n int) error {
 	return w.finish(r)
 }
 
-// isOverload reports whether a call has failed because the server did not answer in time. That is a result, and no reason to end
+// isOverload reports whether a call has failed because the server did not answer in time. That is a result, and does not end
 // the measurement.
 func isOverload(err error) bool {
 	return errors.Is(err, lockmw.ErrUnavailable) || errors.Is(err, lockmw.ErrLost)
@@ -110,7 +110,7 @@ func (w *Worker) takeAll(n int) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel() // of those that were not served
+	defer cancel() // for those that were not served
 	t := newTakers(locker, w.page, w.keys(n))
 	t.start(ctx)
 	queued := t.queued.await(waitedLimit)
@@ -129,8 +129,8 @@ func (w *Worker) takeAll(n int) error {
 	return w.finish(r)
 }
 
-// openCounted opens a lockmw Client whose commands are counted. The server's statistics cannot count them: they do not tell a command
-// of a client from one that a script calls.
+// openCounted opens a lockmw Client whose commands are counted. The server's statistics cannot count them: they do not separate
+// a client's commands from those that a script calls.
 func (w *Worker) openCounted(opts ...lockmw.ClientOption) (*library.Lockmw, *counter, error) {
 	locker, err := library.OpenLockmw(w.Config, opts...)
 	if err != nil {
@@ -141,7 +141,7 @@ func (w *Worker) openCounted(opts ...lockmw.ClientOption) (*library.Lockmw, *cou
 	return locker, sent, nil
 }
 
-// countAtRest notes how many commands this process sends in a second between two orders, to count and to release.
+// countAtRest counts the commands of this process in a second between the orders to count and to release.
 func (w *Worker) countAtRest(sent *counter, r *Report) error {
 	if err := w.parent.Await(count); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (w *Worker) countAtRest(sent *counter, r *Report) error {
 	return nil
 }
 
-// leadWaited times another client's PINGs while all wait, counts at rest without them, and has the keys released.
+// leadWaited times another client's PINGs while all wait, counts at rest without them, and orders the release of the keys.
 func leadWaited(ctx context.Context, m *Measurement) error {
 	if err := m.begin(); err != nil {
 		return err

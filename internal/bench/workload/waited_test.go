@@ -7,12 +7,12 @@ import (
 	"github.com/lockmw/go/internal/bench/workload"
 )
 
-func TestKeysThatAreWaitedForAreCountedAtRestAndThenServed(t *testing.T) {
+func TestKeysWithWaitersAreCountedAtRestAndThenServed(t *testing.T) {
 	t.Parallel()
 	r := measure(t, use(t), "waited2k", lockmw(t), brief)
 	holder, waiters := r.Reports[0].More, r.Reports[1]
 	if len(holder) != 0 || waiters.Pairs != 2000 || waiters.Latency.Count() != 2000 || waiters.Elapsed <= 0 {
-		t.Errorf("the holder reports %v, of the waiters %d were served and %d timed, in %v", holder, waiters.Pairs, waiters.Latency.Count(), waiters.Elapsed)
+		t.Errorf("the holder reports %v; %d waiters served, %d timed, in %v", holder, waiters.Pairs, waiters.Latency.Count(), waiters.Elapsed)
 	}
 	for _, name := range []string{
 		workload.RestCommands, workload.RestCalls, workload.RestCores, workload.PingP99, workload.PingMax, workload.ServedMillis,

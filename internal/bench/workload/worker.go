@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/internal/bench/library"
 )
 
-// A Job is what one process of a measurement is to do.
+// A Job describes the work of one process of a measurement.
 type Job struct {
 	Workload, Library string
 	Config            library.Config
@@ -23,9 +23,9 @@ type Job struct {
 	Key               string // unique to the measurement; the keys begin with it
 	Page              string // the file of the exclusion check
 	Window            time.Duration
-	Patience          time.Duration // after which waiting for a lock is a failure
+	Patience          time.Duration // a longer wait for a lock is a failure
 	Background        bool          // contexts never end
-	Profile           string        // the beginning of file names; "": no profiles
+	Profile           string        // the prefix of file names; "": no profiles
 }
 
 // A Worker is a process of a measurement at work.
@@ -36,7 +36,7 @@ type Worker struct {
 	parent  *crew.Parent
 }
 
-// Work returns what the processes of a crew do: a job with one of libraries and one of workloads.
+// Work returns the function of the processes of a crew: a job with one of libraries and one of workloads.
 func Work(libraries []library.Library, workloads []Workload) func(Job, *crew.Parent) error {
 	return func(job Job, parent *crew.Parent) error {
 		w := &Worker{Job: job, parent: parent}
@@ -87,8 +87,8 @@ func (w *Worker) keys(n int) []string {
 	return keys
 }
 
-// context returns the context for taking locks. It can end, as the context of a request can; its deadline comes
-// only if something hangs.
+// context returns the context for taking locks. It can end, like the context of a request; its deadline passes only if
+// something hangs.
 func (w *Worker) context() (context.Context, context.CancelFunc) {
 	if w.Background {
 		return context.Background(), func() {}
@@ -105,7 +105,7 @@ func (w *Worker) start() error {
 	return w.parent.Await(begin)
 }
 
-// finish sends the report, and returns when everything is counted. What is still held may then be released.
+// finish sends the report, and returns when everything is counted. The remaining holds may then be released.
 func (w *Worker) finish(r *Report) error {
 	r.Violations = w.page.Violations()
 	if err := w.parent.Send(done, r); err != nil {
@@ -114,7 +114,7 @@ func (w *Worker) finish(r *Report) error {
 	return w.parent.Await(leave)
 }
 
-// measure runs f, with profiles if the job says so, and notes in r what it allocated.
+// measure runs f, with profiles if the job asks for them, and records in r what it allocated.
 func (w *Worker) measure(r *Report, f func() error) error {
 	stop, err := w.profile()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package workload has what is measured: one file for each kind of work. It says what the processes do and, if
-// they do not all do the same at the same time, how the benchmark leads them.
+// Package workload has the workloads: one file for each kind of work. A workload describes what the processes do and, if they
+// do not all do the same at the same time, how the benchmark leads them.
 package workload
 
 import (
@@ -15,64 +15,64 @@ import (
 // A Workload is one thing to be measured with each library.
 type Workload struct {
 	Name      string
-	About     string // in a few words, for the help
+	About     string // a short description for the help
 	Processes int
-	Keys      int // that are locked
+	Keys      int // keys to lock
 	Wait      library.Wait
-	// Runs says with which libraries the workload makes sense.
+	// Runs reports whether the workload makes sense with a library.
 	Runs func(library.Library) bool
-	// Group is the same for neighbours that are compared with one another: they take turns. "": none.
+	// Group is the same for adjacent workloads that are compared with one another: they take turns. "": none.
 	Group string
-	// Cluster says what a Cluster does meanwhile.
+	// Cluster is what a Cluster does in the meantime.
 	Cluster ClusterRole
-	// Nodes is over how many independent servers the locks are; 0: they are on one server, or a Cluster.
+	// Nodes is the number of independent servers of the locks; 0: they are on one server, or a Cluster.
 	Nodes int
-	// Dead is how many of these cannot be reached.
+	// Dead is how many of these are unreachable.
 	Dead int
-	// Delay is how much longer the server's answers take.
+	// Delay is the additional delay of the server's answers.
 	Delay time.Duration
-	// Procs limits the processors of each process; 0: as the run has it.
+	// Procs limits the processors of each process; 0: as the run does.
 	Procs int
-	// Once is set where a repetition would show nothing new: what is counted, not timed.
+	// Once is set where a repetition would show nothing new: the results are counts, not times.
 	Once bool
-	// Long is set where a measurement takes long whatever its duration: a quick run leaves it out.
+	// Long is set where a measurement takes long regardless of its duration: a quick run leaves it out.
 	Long bool
-	// Minor is set where fewer rounds will do.
+	// Minor is set where fewer rounds suffice.
 	Minor bool
 	// Window is how long a measurement takes; by default the run's duration.
 	Window func(duration time.Duration) time.Duration
-	// Extra is how long the rest of it may take besides, before it is taken for hung.
+	// Extra is how long the rest of it may also take, before it counts as hung.
 	Extra time.Duration
-	// Half lets the server run half of the time only.
+	// Half makes the server run only half of the time.
 	Half bool
 
 	work func(*Worker) error                       // calls finish in the end
-	lead func(context.Context, *Measurement) error // nil: all work at once
+	lead func(context.Context, *Measurement) error // nil: all work together
 }
 
 // A ClusterRole is what a Cluster of three masters does while a workload is measured.
 type ClusterRole int
 
-// The roles of a Cluster. One that is idle takes as much of the machine as the server does while the Cluster has the locks.
+// The roles of a Cluster. An idle Cluster takes as much of the machine as the server does while the Cluster has the locks.
 const (
 	NoCluster ClusterRole = iota
 	IdleCluster
 	HasLocks
 )
 
-// A Report is what one process measured.
+// A Report is the measurement of one process.
 type Report struct {
-	Latency stat.Latency  // of what the workload times
-	Elapsed time.Duration // of the window in which Counts were counted
+	Latency stat.Latency  // the times of the workload
+	Elapsed time.Duration // of the window of Counts
 	Counts  []int64       // acquisitions of each goroutine within the window
 	Pairs   int64         // acquisitions including those that ended after the window
 	Allocs  int64         // while Pairs were made
-	Bytes   int64         // allocated meanwhile
-	// Violations is how often two held a lock that exclude each other.
+	Bytes   int64         // allocated in that time
+	// Violations counts simultaneous holds that exclude each other.
 	Violations int64
-	// Stranded is how many waits ended without the lock although it was free.
+	// Stranded counts waits that ended without the lock although it was free.
 	Stranded int64
-	// More has figures that only this workload knows, by the name they are shown under.
+	// More has the figures of only this workload, by their displayed names.
 	More map[string]float64
 }
 
@@ -102,7 +102,7 @@ func All() []Workload {
 	return list
 }
 
-// MostNodes is over how many independent servers locks are at most.
+// MostNodes is the greatest number of independent servers of a lock.
 const MostNodes = 5
 
 // overNodes are the workloads on n independent servers.
@@ -123,12 +123,12 @@ func overNodes(n int) []Workload {
 	return list
 }
 
-// clustered is a workload on a Cluster, and on one server beside the same Cluster. They take turns.
+// clustered is a workload on a Cluster, and on one server next to the same Cluster. They take turns.
 func clustered(w Workload) []Workload {
 	w.Runs, w.Group = only("lockmw"), w.Name+"-cluster"
 	alone, on := w, w
 	alone.Name, alone.Cluster = w.Name+"-alone", IdleCluster
-	alone.About += ", beside a Cluster that is idle"
+	alone.About += ", next to an idle Cluster"
 	on.Name, on.Cluster = w.Name+"-cluster", HasLocks
 	on.About += ", on a Cluster of three masters"
 	return []Workload{alone, on}
@@ -141,14 +141,14 @@ func distant(w Workload) Workload {
 	return w
 }
 
-// halved has the server run half of the time.
+// halved makes the server run half of the time.
 func halved(w Workload) Workload {
 	w.Name, w.Half, w.Long = w.Name+"-half", true, true
 	w.About += ", the server runs half of the time"
 	return w
 }
 
-// confined limits the processors of a workload. It runs with lockmw and with the least that a lock can do.
+// confined limits the processors of a workload. It runs with lockmw and with the simplest lock.
 func confined(w Workload, procs int) Workload {
 	w.About += ", GOMAXPROCS set"
 	w.Procs, w.Minor = procs, true
@@ -163,7 +163,7 @@ func priced(w Workload) Workload {
 	return w
 }
 
-// strict measures the fair lock of a workload, and the one of others that is nearest to it.
+// strict measures the fair lock of a workload, and the closest lock of another library.
 func strict(w Workload) Workload {
 	w.About += ", in strict order"
 	w.Runs = only("lockmw-fair", "rueidislock")
@@ -176,5 +176,5 @@ func only(names ...string) func(library.Library) bool {
 
 func locks(l library.Library) bool { return !l.Baseline && !l.Variant && !l.Permits }
 
-// contends is for workloads in which many wait: a pipeline does nothing for calls that try again later.
+// contends is for workloads in which many wait: a pipeline does not help calls that try again later.
 func contends(l library.Library) bool { return locks(l) && !l.Pipelines }

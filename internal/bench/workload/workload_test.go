@@ -67,7 +67,7 @@ func use(t *testing.T) *server.Server {
 
 var brief = workload.Options{Duration: 50 * time.Millisecond, Grace: 20 * time.Second}
 
-// measure measures what is expected to work.
+// measure makes a measurement that should succeed.
 func measure(t *testing.T, s *server.Server, name string, l library.Library, o workload.Options) *workload.Round {
 	t.Helper()
 	r, err := named(t, name).Measure(t.Context(), s, l, o)
@@ -77,7 +77,7 @@ func measure(t *testing.T, s *server.Server, name string, l library.Library, o w
 	return r
 }
 
-// maxShared is how many locks at most share a command.
+// maxShared is the greatest number of locks that share a command.
 const maxShared = 64
 
 func TestPairsAreTimedAndCounted(t *testing.T) {
@@ -284,7 +284,7 @@ func TestProfilesAreWritten(t *testing.T) {
 	}
 }
 
-func TestContextsCanBeOnesThatNeverEnd(t *testing.T) {
+func TestContextsCanBeEndless(t *testing.T) {
 	t.Parallel()
 	o := brief
 	o.Background = true
@@ -313,7 +313,7 @@ func TestLibraryThatDoesNotExcludeIsCaught(t *testing.T) {
 		}
 	}
 	if err := violation(t, s, "rw4x8", faulty.Careless); !errors.Is(err, workload.ErrExclusion) {
-		t.Errorf("readers beside a writer: %v", err)
+		t.Errorf("readers next to a writer: %v", err)
 	}
 	for name, l := range map[string]library.Library{"hot32": faulty.Sound, "rwread32": faulty.Careless} {
 		if _, err := named(t, name).Measure(t.Context(), s, l, brief); err != nil {
@@ -322,8 +322,8 @@ func TestLibraryThatDoesNotExcludeIsCaught(t *testing.T) {
 	}
 }
 
-// violation measures until there is an error: on a busy machine those who do not exclude one another may
-// by chance not run at the same time.
+// violation measures until there is an error: on a busy machine, calls that do not exclude one another may not overlap by
+// chance.
 func violation(t *testing.T, s *server.Server, name string, l library.Library) error {
 	t.Helper()
 	var err error
@@ -343,7 +343,7 @@ func TestLibraryThatHangsIsKilled(t *testing.T) {
 	}
 }
 
-func TestForgottenWaitersAreReported(t *testing.T) {
+func TestLostWaitersAreReported(t *testing.T) {
 	t.Parallel()
 	r := measure(t, use(t), "hot32", faulty.Forgetful, brief)
 	report := &r.Reports[0]
@@ -355,7 +355,7 @@ func TestForgottenWaitersAreReported(t *testing.T) {
 	}
 }
 
-func TestForgottenInAHandOverAskAgain(t *testing.T) {
+func TestLostWaitersOfAHandOverAskAgain(t *testing.T) {
 	t.Parallel()
 	r := measure(t, use(t), "handoff", faulty.Dozing, brief)
 	var stranded int64
@@ -368,16 +368,16 @@ func TestForgottenInAHandOverAskAgain(t *testing.T) {
 	}
 }
 
-func TestLibraryThatForgetsItsOnlyCallerIsReported(t *testing.T) {
+func TestLibraryThatLosesItsOnlyCallerIsReported(t *testing.T) {
 	t.Parallel()
 	if r := measure(t, use(t), "spread64", faulty.Dozing, brief); r.Reports[0].Stranded == 0 {
-		t.Errorf("nobody was stranded: %+v", r.Reports[0])
+		t.Errorf("no waiter was stranded: %+v", r.Reports[0])
 	}
 }
 
-func TestForgottenInTheQueueAreReported(t *testing.T) {
+func TestLostWaitersOfAQueueAreReported(t *testing.T) {
 	t.Parallel()
-	// The locks of the processes do not exclude one another, which is an error besides.
+	// The locks of the processes do not exclude one another, which is a further error.
 	r, err := named(t, "queue10").Measure(t.Context(), use(t), faulty.Forgetful, brief)
 	if r == nil || !errors.Is(err, workload.ErrExclusion) {
 		t.Fatal(r, err)
@@ -387,7 +387,7 @@ func TestForgottenInTheQueueAreReported(t *testing.T) {
 		stranded += r.Reports[i].Stranded
 	}
 	if stranded == 0 {
-		t.Error("nobody was stranded")
+		t.Error("no waiter was stranded")
 	}
 }
 

@@ -29,6 +29,7 @@ local call, fence = redis.call, KEYS[4]
 if not may_grant() then return UNTRUSTED end
 --@fast_acquire_{kind}
 --@{kind}
+--@places
 --@entry_{kind}
 local id, lease, keep, kept, predecessor = ARGV[1], ARGV[2], ARGV[14] or '0', KEYS[9], ARGV[11] or ''
 

@@ -17,12 +17,11 @@ call('SET', fence, digits(first + given - 1)) -- a full memory refuses this writ
 local tokens, inbox, fields = {}, ARGV[1], {}
 for i = 1, wanted do
   local k = 3 * i - 1
+  tokens[i] = -1
   if i <= given and call('EXISTS', KEYS[k], KEYS[k + 1], KEYS[k + 2]) == 0 then
     tokens[i] = digits(first + i - 1)
     local key, id, lease, owner, token = KEYS[k], ARGV[k], ARGV[k + 1], ARGV[k + 2], tokens[i]
     --+holder
-  else
-    tokens[i] = -1
   end
 end
 return tokens

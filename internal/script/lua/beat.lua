@@ -10,9 +10,7 @@ local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 local f = call('HMGET', KEYS[1], ARGV[1], '#last', '#since', '#swept') -- an error of type must come before the first write
 call('PEXPIRE', KEYS[1], ALIVE_TTL) -- a full memory does not refuse this write or later ones
 local fields = {ARGV[1], ARGV[2] .. now, '#last', now}
-if not f[2] or not f[3] or math.abs(now - (tonumber(f[2]) or 0)) >= BEAT_GAP then
-  fields[5], fields[6] = '#since', now
-end
+if not f[2] or not f[3] or math.abs(now - (tonumber(f[2]) or 0)) >= BEAT_GAP then fields[5], fields[6] = '#since', now end
 if math.abs(now - (tonumber(f[4]) or 0)) > FORGOTTEN + 0 then
   -- Now and then, entries of processes that have been gone for long are deleted.
   fields[#fields + 1], fields[#fields + 2] = '#swept', now

@@ -13,6 +13,7 @@
 --@fast_cancel_{kind}
 local fence = KEYS[4]
 --@{kind}
+--@places
 local place = redis.pcall('ZSCORE', KEYS[2], ARGV[1])
 local ids, after = {ARGV[1], unpack(ARGV, 5)}, nil
 remove_ticket(unpack(ids)) -- all of them before the next grant; a full memory refuses no write after this one
@@ -21,5 +22,11 @@ for _, id in ipairs(ids) do
   after = freed or after
 end
 if ARGV[2] ~= '0' then call('SET', KEYS[7], 1, 'PX', ARGV[2]) end
-update_kept_place(KEYS[8], tonumber(ARGV[3]), place, ARGV[4])
+local keep = tonumber(ARGV[3])
+local kept = keep ~= 0 and read_kept_place(KEYS[8]) -- another call may have used the place since, and may have a newer one or none
+if keep < 0 and kept and kept < tonumber(ARGV[4]) then
+  write_kept_place(KEYS[8], 0, -keep)
+elseif keep > 0 and type(place) == 'string' and (kept == false or kept == tonumber(place)) then
+  write_kept_place(KEYS[8], place, keep)
+end
 return grant_next(after) and 2 or 1

@@ -6,6 +6,15 @@
 --@quarantine
 local fence = KEYS[4]
 --@{kind}
+-- Removes the fields that are left over from the former write hold.
+local COMMON = {mode = true, token = true, next = true, wanted = true}
+local function drop_other_fields()
+  local fields = call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    if not COMMON[fields[i]] and string.sub(fields[i], 1, 7) ~= 'reader:' then call('HDEL', KEYS[1], fields[i]) end
+  end
+end
+
 local h = read_hold()
 if h and h.err then return h end
 if h and h.mode == 'read' and extend_reader(ARGV[1], 1) then
@@ -27,5 +36,4 @@ local queued = redis.pcall('ZCARD', KEYS[2])
 if type(queued) == 'table' or queued == 0 then return 1 end
 set_field(try_write, 'wanted', count_writers() > 0 and 1 or 0)
 if not may_grant() then return 1 end
-local _, more = admit_readers()
-return more and 2 or 1
+return admit_readers() and 2 or 1

@@ -10,12 +10,19 @@ local fence = KEYS[4]
 --@limits
 --@fence
 --@alive
+--@readers
+--@permit
 local limit = tonumber(ARGV[1])
 local f = call('HMGET', KEYS[1], 'id', 'inbox', 'mode')
 local mode, holders, tickets = f[3], {}, {}
 
 local function add(list, ...)
   for _, v in ipairs({...}) do list[#list + 1] = v end
+end
+
+-- Adds a hold, unless the key only stays taken. The owner shows that, not the id: any id may begin with '-'.
+local function add_holder(id, inbox, w, owner)
+  if string.sub(owner, 1, 1) ~= '-' then add(holders, id, inbox, w) end
 end
 
 -- Adds the tickets of a queue that are not dead.
@@ -30,22 +37,13 @@ end
 
 if mode == 'read' or mode == 'permit' then
   if call('HLEN', KEYS[1]) > limit then return {1, 0, 0, {}, {}} end
-  local fields = call('HGETALL', KEYS[1])
-  for i = 1, #fields, 2 do
-    local reader, permit = string.match(fields[i], '^reader:(.*)'), string.match(fields[i], '^p:(.*)')
-    local ends, inbox, w, owner
-    if reader and mode == 'read' then
-      ends, inbox, owner = string.match(fields[i + 1], '^(%d+) %d+ ([^ ]*) ([^ ]*)')
-      w = '0'
-    elseif permit and mode == 'permit' then
-      ends, w, inbox, owner = string.match(fields[i + 1], '^(%d+) %d+ %d+ %d+ (%d+) [%d,-]+ ([^ ]*) ([^ ]*)')
-    end
-    local stays = owner and string.sub(owner, 1, 1) == '-' -- the owner shows it, not the id: any id may begin with '-'
-    if ends and tonumber(ends) > now_ms and not stays then add(holders, reader or permit, inbox, w) end
-  end
   if mode == 'read' then
+    each_reader(nil, function(id, _, inbox, owner, _, ends)
+      if ends > now_ms then add_holder(id, inbox, '0', owner) end
+    end)
     add_tickets(KEYS[2], KEYS[3])
   else
+    each_permit(function(id, q) add_holder(id, q.inbox, digits(q.w), q.owner) end)
     add_tickets(KEYS[7], KEYS[8])
   end
 elseif f[1] and f[2] and f[1] ~= '-' then -- tickets behind a hold that excludes all others do not matter

@@ -10,7 +10,5 @@ local state, first, second = read_tick(KEYS[1])
 if state == false then return NOT_A_TICK end
 if not state then first, second = ARGV[1], '' end
 call('PEXPIRE', KEYS[1], ARGV[2]) -- a full memory refuses neither this write nor the next one
-if state ~= 'ran' then
-  call('SET', KEYS[1], 'ran ' .. first .. (second ~= '' and ' ' .. second or ''), 'PX', ARGV[2])
-end
+if state ~= 'ran' then call('SET', KEYS[1], 'ran ' .. first .. (second ~= '' and ' ' .. second or ''), 'PX', ARGV[2]) end
 return tonumber(second ~= '' and second or first) > tonumber(ARGV[1]) and 2 or 1

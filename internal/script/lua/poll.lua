@@ -29,7 +29,8 @@ local places = {}
 for i = 1, #ARGV, 3 do
   places[i] = position_of(ARGV[i])
   local text = places[i] and call('HGET', KEYS[3], ARGV[i])
-  if text and calls_of(text) ~= ARGV[i + 2] then call('HSET', KEYS[3], ARGV[i], with_calls(text, ARGV[i + 2])) end
+  local counted = text and with_calls(text, ARGV[i + 2])
+  if counted ~= text then call('HSET', KEYS[3], ARGV[i], counted) end
 end
 if call('EXISTS', KEYS[2]) == 1 then mark_active() end
 if not may_grant() then return UNTRUSTED end
@@ -45,5 +46,5 @@ for i = 1, #ARGV, 3 do
   waits = waits or not answer and places[i] ~= nil
   answers[#answers + 1] = answer or places[i] and {0, places[i]} or {-1}
 end
-if waits then report_waiters(h) end
+if waits then report_waiters(h, true) end
 return {POLLED + (more and 1 or 0), last_token(), count_waiting(), answers, describe(h)}

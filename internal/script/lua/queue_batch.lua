@@ -19,14 +19,10 @@ repeat
   local first, before = now + 0, others and call('ZCARD', KEYS[2]) or 0
   local prefix = ARGV[4] .. ' ' .. ARGV[1] .. ' ' .. ARGV[3] .. ' ' .. ARGV[2] .. ' '
   -- The first id that already has the lock or a ticket ends the batch, so that the tickets behind it keep their order.
-  local places, count = {}, n
-  for i = 1, n do
-    local id = ARGV[3 * i + 2]
-    if id == h[1] then
-      count = i - 1
-      break
-    end
-    places[2 * i - 1], places[2 * i] = string.format('%.0f', first + i - 1), id
+  local places, count = {}, 0
+  while count < n and ARGV[3 * count + 5] ~= h[1] do
+    places[2 * count + 1], places[2 * count + 2] = string.format('%.0f', first + count), ARGV[3 * count + 5]
+    count = count + 1
   end
   if count == 0 then break end
   if call('ZADD', KEYS[2], 'NX', unpack(places)) < count then -- the first write; one of the ids already has another place

@@ -18,8 +18,6 @@ if token > last and (token >= now_us or ARGV[3]) then
 end
 if ARGV[4] and redis.pcall('HGET', KEYS[1], 'id') == ARGV[4] then
   local given = call('HGET', KEYS[1], 'token')
-  if given ~= ARGV[5] then
-    call('HSET', KEYS[1], 'token', ARGV[5], 'since', call('HGET', KEYS[1], 'since') or given)
-  end
+  if given ~= ARGV[5] then call('HSET', KEYS[1], 'token', ARGV[5], 'since', call('HGET', KEYS[1], 'since') or given) end
 end
 return 1

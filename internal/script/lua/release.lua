@@ -20,7 +20,5 @@ if not ended then
   --+not_held
   return 0
 end
-do
-  --+mark_over
-end
+--+mark_over
 return freed and grant_next(freed) and 2 or 1

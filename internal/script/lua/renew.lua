@@ -10,13 +10,9 @@ if h[1] == ARGV[1] then
   local ttl = call('PTTL', KEYS[1])
   call('PEXPIRE', KEYS[1], ttl < lease and ARGV[2] or ttl + 1) -- an embedded server rounds PTTL down: many renewals must not shorten it
 else
-  local begins = ({read = 'reader:', permit = 'p:'})[h[3]]
-  if not begins then
-    --+not_held
-    return 0
-  end
-  local field, time = begins .. ARGV[1], call('TIME')
-  local now_ms, f = math.floor(time[1] * 1000 + time[2] / 1000), call('HMGET', KEYS[1], field, 'last')
+  local begins, time = ({read = 'reader:', permit = 'p:'})[h[3]], call('TIME')
+  local field, now_ms = (begins or '') .. ARGV[1], math.floor(time[1] * 1000 + time[2] / 1000)
+  local f = begins and call('HMGET', KEYS[1], field, 'last') or {}
   local ends, rest = string.match(f[1] or '', '^(%d+)( .*)$')
   local last = tonumber(f[2]) or 0 -- of permits; it counts if a script was cut off before it set the expiry
   if not ends or tonumber(ends) <= now_ms then

@@ -15,14 +15,12 @@ for _, fields in ipairs(noted) do
   for i = 2, #fields, 2 do
     local inbox = string.match(fields[i], '^[^ ]+ [^ ]+ [^ ]+ ([^ ]+)')
     if inbox and not asked[inbox] then
-      asked[inbox], seen[#seen + 1] = true, inbox
-      seen[#seen + 1] = call('HGET', KEYS[6], inbox) or ''
+      asked[inbox], seen[#seen + 1], seen[#seen + 2] = true, inbox, call('HGET', KEYS[6], inbox) or ''
     end
   end
 end
 for i = 9, #KEYS do
   local place = redis.pcall('GET', KEYS[i])
-  kept[#kept + 1] = type(place) == 'string' and place or ''
-  kept[#kept + 1] = call('PTTL', KEYS[i])
+  kept[#kept + 1], kept[#kept + 2] = type(place) == 'string' and place or '', call('PTTL', KEYS[i])
 end
 return {now[1], now[2], call('PTTL', KEYS[1]), call('HGETALL', KEYS[1]), queues[1], queues[2], queues[3], noted[1], noted[2], seen, kept}

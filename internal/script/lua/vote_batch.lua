@@ -16,15 +16,13 @@ if not last then return counter_error() end
 local answers, taken = {}, {}
 for i = 1, (#KEYS - 1) / 3 do
   local k, a = 3 * i - 1, 6 * i - 4
-  local first, count
+  answers[i] = -1
   if not taken[KEYS[k]] and call('EXISTS', KEYS[k], KEYS[k + 1], KEYS[k + 2]) == 0 then
-    first, count = propose_tokens(last, now_us, tonumber(ARGV[a + 3]), tonumber(ARGV[a + 5]))
-  end
-  if first then
-    last, taken[KEYS[k]] = first + count - 1, true
-    answers[i] = {1, first, count, 0, now_us}
-  else
-    answers[i] = -1
+    local first, count = propose_tokens(last, now_us, tonumber(ARGV[a + 3]), tonumber(ARGV[a + 5]))
+    if first then
+      last, taken[KEYS[k]] = first + count - 1, true
+      answers[i] = {1, first, count, 0, now_us}
+    end
   end
 end
 if not next(taken) then return answers end

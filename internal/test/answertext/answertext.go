@@ -10,18 +10,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// An Error is a server's error reply, as go-redis has it.
+// An Error is a server's error reply, as go-redis represents it.
 type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// RedisError marks it.
+// RedisError implements redis.Error.
 func (Error) RedisError() {}
 
 var _ redis.Error = Error("")
 
-// Parse reads an answer of a server from a text, in which every text is one: numbers; nil, true,
-// false; !error; 'string, which may look like anything else; lists in parentheses.
+// Parse parses any text as an answer of a server. The tokens are numbers; nil, true, false; !error; 'string, whose text may
+// look like another token; lists in parentheses.
 //
 //	( 0 17 1 1 30000 owner inbox 16 5 ' )
 func Parse(text string) any {
@@ -78,7 +78,7 @@ func wordValue(word string) any {
 	return text
 }
 
-// Int reads v as the engine may: a number, also as a string.
+// Int reads v as the engine does: a number, or a string with a number.
 func Int(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -90,8 +90,7 @@ func Int(v any) (int64, bool) {
 	return 0, false
 }
 
-// Grant returns the token of a grant in the form that acquire.lua has, and poll.lua for each ticket; 0
-// if v is none.
+// Grant returns the token of a grant in the form of acquire.lua, or of poll.lua for one ticket; 0 if v is not a grant.
 func Grant(v any) (token int64) {
 	list, _ := v.([]any)
 	if len(list) < 4 {

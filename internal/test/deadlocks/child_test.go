@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A childSpec says what a child process is to be.
+// A childSpec configures a child process.
 type childSpec struct {
 	Addrs   []string
 	Cluster bool
@@ -24,15 +24,15 @@ type childSpec struct {
 	Lease   time.Duration
 }
 
-// A report is what became of a lock that a child was ordered to take.
+// A report is the outcome of an order to take a lock.
 type report struct {
 	Key      string
 	Err      string
 	Deadlock *lockmw.Deadlock
 }
 
-// run takes the locks that it is ordered to, one within the other, and gives all of them back when it does not get one, or is
-// ordered to by an empty key.
+// run takes the ordered locks, nested in one another. It gives all of them back when it fails to get one, or when the ordered
+// key is empty.
 func (s childSpec) run(orders *json.Decoder, reports *json.Encoder) error {
 	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: s.Addrs, IsClusterMode: s.Cluster})
 	defer rdb.Close()
@@ -87,7 +87,7 @@ func (s childSpec) start(t *testing.T) *child {
 	return &child{redistest.StartChild(t, s), t}
 }
 
-// locks has the child take a lock that is free, or will be.
+// locks makes the child take a lock that is free, or will be.
 func (c *child) locks(key string) {
 	c.t.Helper()
 	c.Order(key)

@@ -11,9 +11,9 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// circle starts processes of which each has a key and wants the next one's, and checks that one of them is ended, with the whole
-// circle in its error, and that the others get what they want.
-func circle(t *testing.T, keys []string, spec func(i int) childSpec) (victim int) {
+// deadlock starts processes each of which holds a key and waits for the next one's. It checks that one of them fails with the
+// whole cycle in its error, and that the others get their locks.
+func deadlock(t *testing.T, keys []string, spec func(i int) childSpec) (victim int) {
 	t.Helper()
 	n := len(keys)
 	all := make([]*child, n)
@@ -39,19 +39,19 @@ func circle(t *testing.T, keys []string, spec func(i int) childSpec) (victim int
 		switch {
 		case a.r.Deadlock != nil && victim < 0:
 			victim = a.i
-			t.Logf("found %v after the circle was closed", time.Since(closed).Round(time.Millisecond))
+			t.Logf("detected %v after the cycle was closed", time.Since(closed).Round(time.Millisecond))
 			check(t, keys, a.i, a.r)
 		case a.r.Err != "":
 			t.Errorf("process %d: %s", a.i, a.r.Err)
 		default:
-			all[a.i].Order("") // so that the one before gets it
+			all[a.i].Order("") // so that the previous process gets it
 			if r := all[a.i].report(); r.Err != "" {
 				t.Errorf("process %d: %s", a.i, r.Err)
 			}
 		}
 	}
 	if victim < 0 {
-		t.Error("there was no deadlock")
+		t.Error("no deadlock was detected")
 	}
 	return victim
 }
@@ -79,30 +79,30 @@ func detecting(s *redistest.Server) childSpec {
 	return childSpec{Addrs: []string{s.Addr()}, Detect: time.Second, Lease: 30 * time.Second}
 }
 
-func TestProcessesInACircle(t *testing.T) {
+func TestADeadlockOfProcessesIsDetected(t *testing.T) {
 	s := redistest.Redis(t)
 	for _, n := range []int{2, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			var keys []string
 			for i := range n {
-				keys = append(keys, fmt.Sprintf("circle-%d-%d", n, i))
+				keys = append(keys, fmt.Sprintf("cycle-%d-%d", n, i))
 			}
-			circle(t, keys, func(int) childSpec { return detecting(s) })
+			deadlock(t, keys, func(int) childSpec { return detecting(s) })
 		})
 	}
 }
 
-// In a Cluster keys have inboxes of their own, at several nodes. Only the first process looks, so that the others have to
-// answer all the same.
-func TestProcessesInACircleInACluster(t *testing.T) {
+// In a Cluster each key has its own inbox, at several nodes. Only the first process runs detection, so the others have to
+// answer without it.
+func TestADeadlockOfProcessesIsDetectedInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.NewCluster(t, 3, 0)
 	var keys []string
 	for i := range 3 {
 		keys = append(keys, cluster.KeyAt(i))
 	}
-	victim := circle(t, keys, func(i int) childSpec {
+	victim := deadlock(t, keys, func(i int) childSpec {
 		s := childSpec{Addrs: cluster.Addrs(), Cluster: true, Lease: 30 * time.Second}
 		if i == 0 {
 			s.Detect = time.Second
@@ -110,12 +110,12 @@ func TestProcessesInACircleInACluster(t *testing.T) {
 		return s
 	})
 	if victim > 0 {
-		t.Errorf("process %d is ended, which does not detect deadlocks", victim)
+		t.Errorf("process %d failed, but does not run detection", victim)
 	}
 }
 
-// Nobody answers for a process that was killed, and its lease ends.
-func TestAKilledProcessIsNoDeadlock(t *testing.T) {
+// A killed process does not answer, and its lease expires.
+func TestAKilledProcessCausesNoDeadlock(t *testing.T) {
 	t.Parallel()
 	spec := detecting(redistest.Redis(t))
 	spec.Lease = 5 * time.Second
@@ -128,12 +128,12 @@ func TestAKilledProcessIsNoDeadlock(t *testing.T) {
 	lives.locks("killed")
 }
 
-// awaitWaiter waits until somebody waits for a key.
+// awaitWaiter waits until a ticket for the key is queued.
 func awaitWaiter(t *testing.T, spec childSpec, key string) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: spec.Addrs[0]})
 	t.Cleanup(func() { _ = rdb.Close() })
-	usertest.Eventually(t, "somebody waits for "+key, time.Minute, func() bool {
+	usertest.Eventually(t, "a ticket for "+key, time.Minute, func() bool {
 		return rdb.ZCard(t.Context(), "lockmw:{"+key+"}:queue").Val() > 0
 	})
 }

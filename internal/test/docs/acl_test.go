@@ -16,8 +16,8 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// aclLines returns what the three lines with ACL SETUSER in docs/operations.md allow: patterns and commands for every user, the
-// commands that a Cluster also needs, and what asynq also needs.
+// aclLines returns the patterns and commands in the three lines with ACL SETUSER in docs/operations.md: those for every user,
+// those that a Cluster also needs, and those that asynq also needs.
 func aclLines(t *testing.T) (everywhere, inCluster, forAsynq []string) {
 	t.Helper()
 	text, err := os.ReadFile(root + "/docs/operations.md")
@@ -49,10 +49,10 @@ func aclLines(t *testing.T) (everywhere, inCluster, forAsynq []string) {
 type aclServer struct {
 	*redistest.Server
 	admin  *redis.Client
-	always []string // what the page advises besides for servers as new as this one
+	always []string // further rules that the page names for new servers such as this one
 }
 
-// noteAll has a server note all that it denies.
+// noteAll makes a server log everything that it denies.
 var noteAll = []string{"--acllog-max-len", "1000"}
 
 func newACLServer(t *testing.T, server *redistest.Server) *aclServer {
@@ -70,7 +70,7 @@ func newACLServer(t *testing.T, server *redistest.Server) *aclServer {
 
 const password = "secret"
 
-// allow makes a user who may do what the rules say.
+// allow creates a user with these rules.
 func (s *aclServer) allow(t *testing.T, user string, rules []string) {
 	t.Helper()
 	args := []any{"acl", "setuser", user, "reset", "on", ">" + password}
@@ -82,7 +82,7 @@ func (s *aclServer) allow(t *testing.T, user string, rules []string) {
 	}
 }
 
-// user returns a client of a user who may do what the rules say.
+// user returns a client of a user with these rules.
 func (s *aclServer) user(t *testing.T, user string, rules []string) *redis.Client {
 	t.Helper()
 	s.allow(t, user, rules)
@@ -104,7 +104,7 @@ func (s *aclServer) denied(t *testing.T, user string) (what []string) {
 	return what
 }
 
-// suffices checks that c's user can make every call, without a denial and without a word in the log.
+// suffices checks that c's user can make every call without a denial or a log line.
 func (s *aclServer) suffices(t *testing.T, user string, c redis.UniversalClient) {
 	t.Helper()
 	var log usertest.Output
@@ -119,7 +119,7 @@ func (s *aclServer) suffices(t *testing.T, user string, c redis.UniversalClient)
 		t.Errorf("denied: %v", denied)
 	}
 	for line := range strings.Lines(log.String()) {
-		if !strings.Contains(line, "its own process holds") { // both Clients are of this process, and one waits for long
+		if !strings.Contains(line, "its own process holds") { // both Clients are in this process, and one waits for long
 			t.Errorf("logged: %s", line)
 		}
 	}
@@ -142,7 +142,7 @@ func TestACLLineSufficesInACluster(t *testing.T) {
 	s.suffices(t, "orders", cluster.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = "orders", password }))
 }
 
-func TestNothingIsTooMuchInTheACLLine(t *testing.T) {
+func TestEachRuleOfTheACLLineIsNeeded(t *testing.T) {
 	suite.NeedsFull(t, "makes all calls once for each item of the line")
 	rules, _, _ := aclLines(t)
 	s := newACLServer(t, redistest.Redis(t, noteAll...))
@@ -154,7 +154,7 @@ func TestNothingIsTooMuchInTheACLLine(t *testing.T) {
 	}
 }
 
-// isNeeded checks that some call is denied what a missing rule would allow, and nothing else.
+// isNeeded checks that a call is denied exactly what a missing rule would allow.
 func (s *aclServer) isNeeded(t *testing.T, missing string, rules []string) {
 	user := "without-" + missing[1:]
 	service, end := newService(t, s.user(t, user, rules), user, slog.New(slog.DiscardHandler))
@@ -178,7 +178,7 @@ func (s *aclServer) isNeeded(t *testing.T, missing string, rules []string) {
 		denied := s.denied(t, user)
 		for _, what := range denied {
 			if !strings.HasPrefix(what, denial(missing)) {
-				t.Errorf("without %s a call is denied its %s", missing, what)
+				t.Errorf("without %s a call is denied %s", missing, what)
 			}
 		}
 		if len(denied) > 0 {
@@ -188,7 +188,7 @@ func (s *aclServer) isNeeded(t *testing.T, missing string, rules []string) {
 	t.Errorf("nothing needs %s (%v)", missing, result)
 }
 
-// denial is what the server notes if a rule is missing.
+// denial returns the server's log entry for a missing rule.
 func denial(rule string) string {
 	switch rule[0] {
 	case '~':

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// The page lists the main path of a lock as the program prints it, and the path stays short.
+// The page lists the main path of a lock as the command prints it, and the path stays short.
 func TestArchitectureListsTheMainPath(t *testing.T) {
 	suite.NeedsFull(t, "builds a program")
 	printed, err := exec.CommandContext(t.Context(), "go", "run", "../lockpath").Output()
@@ -18,14 +18,14 @@ func TestArchitectureListsTheMainPath(t *testing.T) {
 	}
 	path, _, found := strings.Cut(string(printed), "with all helpers")
 	if !found {
-		t.Fatalf("it prints no main path: %s", printed)
+		t.Fatalf("no main path is printed: %s", printed)
 	}
 	text, err := os.ReadFile(root + "/docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), "```\n"+path+"```\n") {
-		t.Errorf("docs/architecture.md lists another path than this one:\n%s", path)
+		t.Errorf("docs/architecture.md does not list this path:\n%s", path)
 	}
 	functions := strings.Count(path, ", ") + strings.Count(path, ": ") - 1
 	if files := strings.Count(path, ".go: "); functions > 40 || files > 20 {
@@ -33,7 +33,7 @@ func TestArchitectureListsTheMainPath(t *testing.T) {
 	}
 }
 
-// A reader can hold 40 words in the head. Each has one meaning, and one row.
+// Readers can remember 40 words. Each has one meaning, and one row.
 func TestWordsAreFew(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, row := range tableRows(t, "architecture.md", "| word |") {

@@ -27,7 +27,7 @@ func (silent) Warn(...any)  {}
 func (silent) Error(...any) {}
 func (silent) Fatal(...any) {}
 
-func TestTheDoctorNamesWhatTheLineForAsynqLacks(t *testing.T) {
+func TestTheDoctorNamesMissingRulesOfAsynq(t *testing.T) {
 	t.Parallel()
 	everywhere, _, forAsynq := aclLines(t)
 	s := newACLServer(t, redistest.Redis(t))
@@ -48,21 +48,21 @@ func TestTheDoctorNamesWhatTheLineForAsynqLacks(t *testing.T) {
 		return named, healthy
 	}
 	if named, healthy := says(t, slices.Concat(everywhere, forAsynq)); !healthy || len(named) > 0 {
-		t.Errorf("with the line it misses %q", named)
+		t.Errorf("with the whole line the doctor misses %q", named)
 	}
 	for i, rule := range forAsynq {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
 			named, _ := says(t, slices.Concat(everywhere, forAsynq[:i], forAsynq[i+1:]))
 			if !slices.Contains(named, rule) {
-				t.Errorf("it names %q", named)
+				t.Errorf("the doctor names %q", named)
 			}
 		})
 	}
 }
 
-// asynq runs with the two lines: it is denied nothing, and calls each command of its line.
-func TestTheLineForAsynqIsWhatItNeeds(t *testing.T) {
+// With the two lines, asynq is denied nothing and calls each command of its line.
+func TestAsynqNeedsExactlyItsLine(t *testing.T) {
 	suite.NeedsFull(t, "asynq takes seconds for a group")
 	t.Parallel()
 	everywhere, _, forAsynq := aclLines(t)
@@ -81,7 +81,7 @@ func TestTheLineForAsynqIsWhatItNeeds(t *testing.T) {
 	}
 }
 
-// everyTask lets asynq do all that it does with tasks, and asynqmw park them.
+// everyTask makes asynq do everything that it does with tasks, and asynqmw park them.
 func everyTask(t *testing.T, opt asynq.RedisClientOpt, rdb *redis.Client) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -19,7 +19,7 @@ func examine(t *testing.T, rdb redis.UniversalClient) (findings []doctor.Finding
 	return findings
 }
 
-func TestTheACLLineIsAllThatTheDoctorMisses(t *testing.T) {
+func TestTheDoctorMissesNothingInTheACLLine(t *testing.T) {
 	t.Parallel()
 	rules, _, _ := aclLines(t)
 	s := newACLServer(t, redistest.Redis(t))
@@ -31,7 +31,7 @@ func TestTheACLLineIsAllThatTheDoctorMisses(t *testing.T) {
 	}
 }
 
-func TestTheDoctorNamesWhatTheACLLineLacks(t *testing.T) {
+func TestTheDoctorNamesMissingRulesOfTheACLLine(t *testing.T) {
 	t.Parallel()
 	rules, _, _ := aclLines(t)
 	s := newACLServer(t, redistest.Redis(t))

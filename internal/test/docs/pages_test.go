@@ -48,10 +48,10 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )
 
-// prose is the page without its blocks of code.
+// prose returns the page without its code blocks.
 func (p page) prose() string { return fence.ReplaceAllString(p.text, "") }
 
-// anchors returns what links may point to, as GitHub makes it of headings.
+// anchors returns the anchors of the page's headings, as GitHub makes them.
 func (p page) anchors() map[string]bool {
 	notInAnchor := regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
 	anchors := make(map[string]bool)
@@ -94,11 +94,11 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 	broken := page{"docs/broken.md", "[a](nothing.md) [b](#nothing) [c](locks.md#nothing) [d](reference.md#options) [e](#title)\n# Title\n"}
 	if dead := deadLinks(append(all, broken)); len(dead) != 3 {
-		t.Errorf("of three dead links these are found: %v", dead)
+		t.Errorf("dead links found: %v, want three", dead)
 	}
 }
 
-// A link whose text is a file or folder leads there, and to no other one.
+// A link whose text is a file or folder leads there.
 func TestLinksLeadToWhatTheirTextNames(t *testing.T) {
 	named := regexp.MustCompile("\\[`?([\\w.-]+(?:/[\\w.-]+)+/?|[\\w.-]+\\.(?:go|md|lua|json|yml))`?\\]\\(([^)\\s:]+)\\)")
 	wrong := func(p page) (links []string) {
@@ -118,7 +118,7 @@ func TestLinksLeadToWhatTheirTextNames(t *testing.T) {
 	}
 	fits := "[`examples/orders`](../examples/orders/main.go) [http.md](http.md#keys) [the page](inspector.md)"
 	if links := wrong(page{"docs/a.md", fits + " [`examples/orders`](../examples/stock/main.go) [a.md](b.md)"}); len(links) != 2 {
-		t.Errorf("of two links to something else these are found: %v", links)
+		t.Errorf("wrong links found: %v, want two", links)
 	}
 }
 
@@ -127,7 +127,7 @@ var (
 	commandPath = regexp.MustCompile(`(?m)\s\./(\w[\w./-]*?)(?:/\.\.\.)?(?:\s|$)`)
 )
 
-// Files and folders that a page names, or gives to a command, are there.
+// Files and folders that a page or a command in it names exist.
 func TestNamedFilesExist(t *testing.T) {
 	for _, p := range pages(t) {
 		if p.path == "CHANGELOG.md" || strings.HasPrefix(p.path, "internal/") {
@@ -142,7 +142,7 @@ func TestNamedFilesExist(t *testing.T) {
 		for _, f := range found {
 			top, _, _ := strings.Cut(f[1], "/")
 			if _, err := os.Stat(filepath.Join(root, top)); err != nil && !strings.HasPrefix(f[0], " ") {
-				continue // not a path of the repository: a media type, a library
+				continue // a media type or a library
 			}
 			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(f[1]))); err != nil {
 				t.Errorf("%s: there is no %s", p.path, f[1])
@@ -151,7 +151,7 @@ func TestNamedFilesExist(t *testing.T) {
 	}
 }
 
-// Every page of docs begins with what it is about, and a table of contents with all its sections.
+// Every page of docs begins with its subject, and a table of contents with all its sections.
 func TestTablesOfContentsAreComplete(t *testing.T) {
 	section := regexp.MustCompile(`(?m)^## (.+)$`)
 	for _, p := range pages(t) {
@@ -189,8 +189,8 @@ func TestBlocksOfGoCompile(t *testing.T) {
 	}
 }
 
-// code returns the code of the files that match a pattern. That of examples/recipes is compiled by a module of its own: this one has
-// none of the frameworks.
+// code returns the code of the files that match a pattern. The code of examples/recipes is compiled by its own module: this one
+// has none of the frameworks.
 func code(t *testing.T, pattern string) (code string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -207,8 +207,8 @@ func code(t *testing.T, pattern string) (code string) {
 	return code
 }
 
-// normal makes the same code the same text, wherever it stands: every line without its indentation, and
-// without a comma at its end, which it has as an element of a list.
+// normal makes equal code equal text, wherever it is: it removes indentation, and the comma at the end of a line, which
+// elements of a list have.
 func normal(code string) string {
 	var b strings.Builder
 	for line := range strings.Lines(code) {
@@ -222,7 +222,7 @@ func normal(code string) string {
 	return b.String()
 }
 
-// The rules of the protocol are numbered, and code cites no other number.
+// The rules of the protocol are numbered, and code cites only these numbers.
 func TestCitedRulesExist(t *testing.T) {
 	text, err := os.ReadFile(root + "/docs/protocol.md")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The pages say of each fault which test has shown what happens.
+// The pages name, for each fault, a test that shows the result.
 func TestEachFaultOfThePagesHasItsTest(t *testing.T) {
 	there := testFolders(t)
 	named := regexp.MustCompile("`(Test\\w+)`")
@@ -29,11 +29,11 @@ func TestEachFaultOfThePagesHasItsTest(t *testing.T) {
 	}
 }
 
-// Each fault that was found has a command that shows that it is gone.
+// Each fault in docs/found.md has a command that shows that it is gone.
 func TestEachFoundFaultHasItsCommand(t *testing.T) {
 	rows := tableRows(t, "found.md", "| when |")
 	if len(rows) < 50 {
-		t.Errorf("%d faults were read", len(rows))
+		t.Errorf("found only %d faults", len(rows))
 	}
 	checkCommands(t, "found.md", rows)
 }
@@ -50,11 +50,11 @@ func TestEachPromiseHasItsCommand(t *testing.T) {
 	promised, _, _ = strings.Cut(promised, "**Not promised**")
 	promises := regexp.MustCompile(`(?m)^- \*(.+?)\.\*`).FindAllStringSubmatch(promised, -1)
 	if len(promises) < 4 {
-		t.Fatalf("%d promises were read: %q", len(promises), promises)
+		t.Fatalf("found %d promises: %q", len(promises), promises)
 	}
 	for _, promise := range promises {
 		if !slices.ContainsFunc(rows, func(row string) bool { return strings.HasPrefix(row, "| "+promise[1]+" |") }) {
-			t.Errorf("README.md promises %q, and docs/testing.md has no command for it", promise[1])
+			t.Errorf("docs/testing.md has no command for the promise %q of README.md", promise[1])
 		}
 	}
 }
@@ -81,7 +81,7 @@ var (
 	plain   = regexp.MustCompile(`^(Test|Fuzz|Example)\w*$`)
 )
 
-// checkCommands checks that each row has a command that runs tests, in each of its folders.
+// checkCommands checks that each row has a command that runs tests in each of its folders.
 func checkCommands(t *testing.T, page string, rows []string) {
 	t.Helper()
 	there := testFolders(t)
@@ -104,7 +104,7 @@ func checkCommands(t *testing.T, page string, rows []string) {
 	}
 }
 
-// hasTest reports whether a folder has the test of that name, or one that a part of a name matches.
+// hasTest reports whether a folder has a test whose name equals or matches the given one.
 func hasTest(there map[string][]string, folder, name string) bool {
 	if plain.MatchString(name) {
 		return slices.Contains(there[name], folder)
@@ -117,7 +117,7 @@ func hasTest(there map[string][]string, folder, name string) bool {
 	return false
 }
 
-// testFolders returns the names of all tests and fuzz targets of the repository, and in which folders each is.
+// testFolders returns the names of all tests and fuzz targets of the repository, and the folders of each.
 func testFolders(t *testing.T) map[string][]string {
 	t.Helper()
 	folders := make(map[string][]string)
@@ -137,7 +137,7 @@ func testFolders(t *testing.T) map[string][]string {
 	return folders
 }
 
-// scenarioGroups returns the groups of the conformance suite, as -run has their names.
+// scenarioGroups returns the groups of the conformance suite, as in -run.
 func scenarioGroups(t *testing.T) map[string]bool {
 	t.Helper()
 	groups := make(map[string]bool)

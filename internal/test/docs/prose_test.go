@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// A rule finds words that readers stumble over, in all their forms, and names better ones.
+// A rule finds phrases that readers stumble over, in all their forms, and names better ones.
 type rule struct {
 	name   string
 	found  *regexp.Regexp
@@ -26,7 +26,7 @@ const (
 	mostWords    = 35
 )
 
-// notInTitles is for sentences only: a heading may be "What can go wrong". A question ends with its mark.
+// notInTitles is for rules about sentences only: a heading may be "What can go wrong". A question keeps its question mark.
 var notInTitles = rule{"Who or What", regexp.MustCompile(`^(?:Who|What)\b.*[^?]$`), "name the thing"}
 
 var rules = []rule{
@@ -50,7 +50,7 @@ func (r rule) isBroken(s sentence) bool {
 	return r.found.MatchString(s.text) && !(s.title && r == notInTitles)
 }
 
-// An exception allows words in a file, whatever rule they break. Nothing allows a sentence of more than mostWords.
+// An exception allows words in a file, whatever rule they break. No exception allows a sentence of more than mostWords.
 type exception struct{ file, words, reason string }
 
 var exceptions = []exception{}
@@ -67,7 +67,7 @@ type fault struct {
 	rule, text string
 }
 
-// A review counts the sentences of a page and has its faults.
+// A review is the number of sentences of a page, and its faults.
 type review struct {
 	path                     string
 	sentences, long, tooLong int
@@ -76,7 +76,7 @@ type review struct {
 
 var firstWords = regexp.MustCompile(`^(?:\S+ ?){1,8}`)
 
-// examined reviews a page. A fault is left out if excused says so.
+// examined reviews a page. Faults that excused allows are left out.
 func examined(p page, excused func(sentence, rule) bool) review {
 	r := review{path: p.path}
 	for _, s := range sentences(p.text) {
@@ -98,7 +98,7 @@ func examined(p page, excused func(sentence, rule) bool) review {
 	return r
 }
 
-// judge reviews all pages. The errors name their faults, and the exceptions that are not needed.
+// judge reviews all pages. The errors name their faults, and exceptions without use.
 func judge(pages []page, exceptions []exception) (reviews []review, errs []string) {
 	used := make(map[exception]bool)
 	for _, p := range pages {
@@ -122,7 +122,7 @@ func judge(pages []page, exceptions []exception) (reviews []review, errs []strin
 	return reviews, errs
 }
 
-// packageComments returns those of all packages that are not internal, on the lines that they have in their files.
+// packageComments returns the comments of all packages that are not internal, on their lines in their files.
 func packageComments(t *testing.T) (list []page) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -159,7 +159,7 @@ func lineBreaksBefore(set *token.FileSet, comment *ast.CommentGroup) string {
 	return strings.Repeat("\n", lines)
 }
 
-// The documents for users and contributors are in sentences that are read once. With -v it prints how many are long.
+// Readers understand every sentence of the documents at the first reading. With -v the test prints how many are long.
 func TestProse(t *testing.T) {
 	all := packageComments(t)
 	for _, p := range pages(t) {
@@ -174,7 +174,7 @@ func TestProse(t *testing.T) {
 	t.Log(table(reviews))
 }
 
-// table has the figures of each page, and of each rule in all of them.
+// table returns the figures of each page, and of each rule in all of them.
 func table(reviews []review) string {
 	text := fmt.Sprintf("\nsentences, over %d words, over %d words, words to replace\n", longSentence, mostWords)
 	total, broken := review{path: "all"}, make(map[string]int)

@@ -63,7 +63,7 @@ func TestThePageOfTheDoctorHasAllChecksAndVerdicts(t *testing.T) {
 	compare(t, "command.md", "| verdict |", verdicts)
 }
 
-// Pages that show the fencing statement show that of docs/fencing.md, which is run in databases.
+// Pages with the fencing statement have the one of docs/fencing.md, which tests run in databases.
 func TestThereIsOneFencingStatement(t *testing.T) {
 	statements := func(p page) (found []string) {
 		for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
@@ -81,13 +81,13 @@ func TestThereIsOneFencingStatement(t *testing.T) {
 	for _, p := range all {
 		for _, s := range statements(p) {
 			if !slices.Contains(statements(all[i]), s) {
-				t.Errorf("%s has another statement than docs/fencing.md:\n%s", p.path, s)
+				t.Errorf("the statement in %s differs from docs/fencing.md:\n%s", p.path, s)
 			}
 		}
 	}
 }
 
-// compare compares the names in the first column of a page's tables with those that there are.
+// compare compares the names in the first column of a page's tables with the existing names.
 func compare(t *testing.T, page, head string, there []string) {
 	t.Helper()
 	code := regexp.MustCompile("`([\\w.*-]+)[^`]*`")
@@ -117,7 +117,7 @@ func compare(t *testing.T, page, head string, there []string) {
 	}
 }
 
-// qualified is the name as the pages have it.
+// qualified returns the name as the pages write it.
 func qualified(pkg, name string) string {
 	if pkg == "lockmw" {
 		return name
@@ -158,7 +158,7 @@ func parse(t *testing.T, path string) *ast.File {
 	return file
 }
 
-// returnsOption reports whether a function returns an Option, a ClientOption and the like, and nothing besides.
+// returnsOption reports whether a function returns only an Option, a ClientOption or the like.
 func returnsOption(f *ast.FuncDecl) bool {
 	if f.Type.Results.NumFields() != 1 {
 		return false
@@ -171,7 +171,7 @@ func returnsOption(f *ast.FuncDecl) bool {
 	return ok && strings.HasSuffix(name.Name, "Option") && name.IsExported()
 }
 
-// receiver is the type that a method is of; "" if the function is none.
+// receiver returns the type of a method; "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""

@@ -43,14 +43,14 @@ func sentences(text string) (list []sentence) {
 	return list
 }
 
-// replace puts with in the place of what re matches, and keeps line breaks, so that line numbers stay right.
+// replace replaces the matches of re with a text, and keeps line breaks, so that line numbers stay right.
 func replace(re *regexp.Regexp, text, with string) string {
 	return re.ReplaceAllStringFunc(text, func(old string) string {
 		return strings.Repeat("\n", strings.Count(old, "\n")) + with
 	})
 }
 
-// blocks returns the paragraphs, list items, table cells and headings, still with markup and line breaks.
+// blocks returns the paragraphs, list items, table cells and headings, with markup and line breaks.
 func blocks(text string) (list []sentence) {
 	open := false // the next line may continue the last block
 	lines := strings.Split(text, "\n")
@@ -98,7 +98,7 @@ func split(block sentence) (list []sentence) {
 	return list
 }
 
-// firstEnd returns where the first sentence of the text ends.
+// firstEnd returns the end of the first sentence.
 func firstEnd(text string) int {
 	for _, m := range sentenceEnd.FindAllStringSubmatchIndex(text, -1) {
 		end := max(m[3], m[5]) // the group that did not match has -1

@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// The blocks of the guides that begin with a question.
+// Blocks of the guides whose headings are questions.
 
 func fiveCalls(ctx context.Context, user string) error {
 	locks, err := lockmw.New(redis.NewClient(&redis.Options{Addr: "localhost:6379"})) // once in each process

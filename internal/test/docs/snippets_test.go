@@ -26,8 +26,8 @@ import (
 	"github.com/lockmw/go/tracing"
 )
 
-// Each block of Go in the documents stands here too, line by line, so that the compiler reads it. What
-// surrounds it is what a service has anyway.
+// Each Go block of the documents is also here, line by line, so that the compiler checks it. The code around it is what a
+// service has anyway.
 var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, traced, logged,

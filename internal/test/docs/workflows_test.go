@@ -32,7 +32,7 @@ func TestWorkflowsPinActionsToCommits(t *testing.T) {
 	}
 }
 
-// What a hosted CI runs side by side is all that .ci/run runs in turn.
+// The hosted CI runs the same parts in parallel that .ci/run runs in turn.
 func TestTheWorkflowRunsAllPartsOfCI(t *testing.T) {
 	parts := regexp.MustCompile(`(?m)^parts=\(([a-z ]+)\)$`).FindStringSubmatch(read(t, ".ci/run"))
 	matrix := regexp.MustCompile(`(?m)^ *part: \[([a-z, ]+)\]$`).FindStringSubmatch(read(t, ".github/workflows/ci.yml"))

@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// A service is two processes that lock the same keys, one that waits for long, and an operator.
+// A service is two processes that lock the same keys, one of which waits for long, and an operator.
 type service struct {
 	mine, other *lockmw.Client
 	waiter      *lockmw.Client
@@ -26,12 +26,12 @@ type service struct {
 	key         string
 }
 
-// everyCall makes each kind of call once, so that each script runs and every part of it that needs a
-// command of its own. It returns the first error.
+// everyCall makes each kind of call once. So every script runs, and every part of a script with its own commands. It returns
+// the first error.
 func (s *service) everyCall(ctx context.Context) error {
 	var silent error
 	var wg sync.WaitGroup
-	wg.Go(func() { silent = s.silence(ctx) }) // it takes as long as all the others
+	wg.Go(func() { silent = s.silence(ctx) }) // runs as long as all the others
 	err := s.steps(ctx)
 	wg.Wait()
 	if err == nil && silent != nil {
@@ -46,7 +46,7 @@ func (s *service) steps(ctx context.Context) error {
 		run  func(context.Context) error
 	}{
 		{"lock, extend, renew and unlock", s.alone},
-		{"many keys at once", s.manyKeys},
+		{"many keys together", s.manyKeys},
 		{"try, wait and hand over", s.handOver},
 		{"get into a deadlock", s.deadlock},
 		{"keep a place", s.keepPlace},
@@ -113,7 +113,7 @@ func (s *service) handOver(ctx context.Context) error {
 	return s.next(ctx, hold, s.mine) // which listens from now on
 }
 
-// next unlocks hold when a call for the key waits, which then has its turn.
+// next unlocks hold when a call for the key waits, which then gets the lock.
 func (s *service) next(ctx context.Context, hold *lockmw.Hold, l lockmw.Locker, opts ...lockmw.Option) error {
 	contended, done := make(chan struct{}), make(chan error, 1)
 	opts = append(opts, lockmw.WithObserver(&lockmw.Observer{
@@ -125,12 +125,12 @@ func (s *service) next(ctx context.Context, hold *lockmw.Hold, l lockmw.Locker, 
 	select {
 	case <-contended:
 	case err := <-done:
-		return errors.Join(fmt.Errorf("it did not wait: %w", err), hold.Unlock())
+		return errors.Join(fmt.Errorf("the call did not wait: %w", err), hold.Unlock())
 	}
 	return errors.Join(hold.Unlock(), <-done)
 }
 
-// deadlock has each of two calls wait for what the other one has.
+// deadlock makes each of two calls wait for the other's lock.
 func (s *service) deadlock(ctx context.Context) error {
 	keys, clients := [2]string{s.key + ":a", s.key + ":b"}, [2]*lockmw.Client{s.mine, s.other}
 	var inner [2]context.Context
@@ -155,7 +155,7 @@ func (s *service) deadlock(ctx context.Context) error {
 		return errors.Join(hold.Unlock(), holds[i].Unlock())
 	})
 	if one, two := <-ended, <-ended; one == two {
-		return errors.Join(err, errors.New("not one of two calls was ended for the deadlock"))
+		return errors.Join(err, errors.New("neither call failed with a deadlock"))
 	}
 	return err
 }
@@ -193,7 +193,7 @@ func (s *service) once(ctx context.Context) error {
 	for _, first := range []bool{true, false} {
 		ran, err := lockmw.Once(ctx, s.mine, s.key, tick, func(context.Context) error { return nil })
 		if err != nil || ran != first {
-			return fmt.Errorf("it ran here: %t, %w", ran, err)
+			return fmt.Errorf("ran here: %t, %w", ran, err)
 		}
 	}
 	return nil
@@ -219,7 +219,7 @@ func (s *service) permits(ctx context.Context) error {
 	return errors.Join(err, s.next(ctx, hold, other))
 }
 
-// crowd has more calls wait to read than one run of a script admits.
+// crowd makes more calls wait to read than one execution of a script admits.
 func (s *service) crowd(ctx context.Context) error {
 	const readers = 130
 	mine, other := rwlock.New(s.mine), rwlock.New(s.other)
@@ -235,7 +235,7 @@ func (s *service) crowd(ctx context.Context) error {
 			arrived := sync.OnceFunc(waiting.Done)
 			defer arrived()
 			_, read, err := other.RLock(ctx, s.key,
-				lockmw.WithLease(time.Minute+time.Duration(i)*time.Millisecond), // a hold of its own
+				lockmw.WithLease(time.Minute+time.Duration(i)*time.Millisecond), // its own hold
 				lockmw.WithObserver(&lockmw.Observer{
 					Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { arrived() },
 				}))
@@ -271,18 +271,18 @@ func (s *service) operate(ctx context.Context) error {
 			}
 		}
 		select {
-		case <-held.Done(): // it was lost
+		case <-held.Done(): // the hold was lost
 		case <-time.After(5 * time.Second): // its next renewal comes later
 			return errors.New("the holder is not notified")
 		}
 		if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
-			return fmt.Errorf("Unlock of what was taken away: %w", err)
+			return fmt.Errorf("Unlock of a removed hold: %w", err)
 		}
 	}
 	return nil
 }
 
-// silence lasts until a process to which nothing is sent tests the connection of its subscription.
+// silence lasts until an idle process tests the connection of its subscription.
 func (s *service) silence(ctx context.Context) error {
 	key := s.key + ":silent"
 	_, hold, err := s.mine.Lock(ctx, key)
@@ -296,7 +296,7 @@ func (s *service) silence(ctx context.Context) error {
 	return hold.Unlock()
 }
 
-// together runs n calls side by side and joins their errors.
+// together runs n calls in parallel and joins their errors.
 func together(n int, call func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -307,7 +307,7 @@ func together(n int, call func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// newService returns a service whose clients share c, and what closes it.
+// newService returns a service whose clients share c, and a function that closes it.
 func newService(t *testing.T, c redis.UniversalClient, key string, logger *slog.Logger) (s *service, end func()) {
 	t.Helper()
 	mine, err1 := lockmw.New(c, lockmw.WithLogger(logger))

@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Every(24h) is midnight UTC, and not "once a day": docs/scheduled.md says so.
+// Every(24h) is midnight UTC, not "once a day", as docs/scheduled.md says.
 func TestEveryDayIsMidnight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // from midnight UTC on
 		time.Sleep(2*time.Hour + 30*time.Minute)

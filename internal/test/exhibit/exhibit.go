@@ -15,12 +15,11 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// An exhibit is a run of locks of all modes, on Redis and in the process, whose waits, holds and
-// renewals end in all the ways there are.
+// An exhibit is a set of locks of all modes, on Redis and in the process, whose waits, holds and renewals end in every way.
 type exhibit struct {
 	*testing.T
 	server *redistest.Server
-	key    string // what all keys begin with
+	key    string // the prefix of all keys
 	opts   []lockmw.Option
 	locks  *lockmw.Client
 }
@@ -42,7 +41,7 @@ func Run(t *testing.T, key string, observers ...*lockmw.Observer) {
 	})
 }
 
-// modes lets one wait for another in every mode.
+// modes makes one call wait for another in every mode.
 func (e *exhibit) modes() {
 	rw, local := rwlock.New(e.locks), lockmw.NewLocal(e.opts...)
 	for _, l := range []lockmw.Locker{e.locks, fairlock.New(e.locks), rw, rw.RLocker()} {
@@ -79,7 +78,7 @@ func (e *exhibit) waitFor(before, l lockmw.Locker, key string) {
 	<-done
 }
 
-// failures are waits that end without the lock.
+// failures makes waits end without the lock.
 func (e *exhibit) failures() {
 	key := e.key + "/failures"
 	_, hold := usertest.Lock(e.T, e.Context(), e.locks, key)
@@ -92,11 +91,11 @@ func (e *exhibit) failures() {
 	usertest.Unlock(e.T, hold)
 }
 
-// deadlock is two waits in a circle, of which one is ended.
+// deadlock makes two calls wait for each other, one of which fails.
 func (e *exhibit) deadlock() {
 	a, b := e.key+"/deadlock/a", e.key+"/deadlock/b"
 	ctx, first := usertest.Lock(e.T, e.Context(), e.locks, a)
-	time.Sleep(time.Millisecond) // the second is the younger
+	time.Sleep(time.Millisecond) // the second is the newer one
 	inner, second := usertest.Lock(e.T, e.Context(), e.locks, b)
 	done := make(chan struct{})
 	go func() {
@@ -105,7 +104,7 @@ func (e *exhibit) deadlock() {
 		usertest.Unlock(e.T, third)
 	}()
 	if _, _, err := e.locks.Lock(inner, a); !errors.Is(err, lockmw.ErrDeadlock) {
-		e.Errorf("in a circle: %v", err)
+		e.Errorf("in a deadlock: %v", err)
 	}
 	usertest.Unlock(e.T, second)
 	<-done
@@ -118,7 +117,7 @@ func (e *exhibit) renewals() {
 	usertest.Unlock(e.T, hold)
 }
 
-// losses are of a lock that a renewal does not find, and of one that ran out.
+// losses are the loss of a lock that a renewal does not find, and of one that has expired.
 func (e *exhibit) losses() {
 	ctx, hold := usertest.Lock(e.T, e.Context(), e.locks, e.key+"/lost")
 	e.server.Mini.FlushAll()
@@ -134,7 +133,7 @@ func (e *exhibit) losses() {
 	}
 }
 
-// outage is a server that refuses a renewal, a release and a lock, in words that repeat the key.
+// outage is a server that refuses a renewal, a release and a lock, with an error that contains the key.
 func (e *exhibit) outage() {
 	key := e.key + "/outage"
 	_, hold := usertest.Lock(e.T, e.Context(), e.locks, key)

@@ -6,7 +6,7 @@ import (
 	"github.com/lockmw/go/internal/test/states"
 )
 
-func TestNoTwoWorkAndNoMarkIsLost(t *testing.T) {
+func TestNoTwoProcessesWorkAndNoMarkIsLost(t *testing.T) {
 	states.Unbroken(t, map[string]system{
 		"a fail-over":             {replica: true, processes: 2, end: 5, faults: faults{failovers: 1, lost: 1}},
 		"the slot moves":          {replica: true, processes: 2, end: 4, faults: faults{failovers: 1, moves: 1}},
@@ -23,21 +23,21 @@ var (
 	handsOver = system{processes: 3, end: 2, faults: faults{losses: 1}}
 )
 
-// Without the rule, two work. The test finds the shortest way to that.
+// Each switched-off rule breaks a promise. The test finds the shortest path to that.
 var needs = []states.Need[rule, system]{
-	states.Without("a grant counts only when the replica has it", grantsWait, failsOver.without, "two work"),
-	states.Without("a renewal counts only when the replica has it", renewalsWait, failsOver.without, "two work"),
+	states.Without("a grant counts only when the replica has it", grantsWait, failsOver.without, "two processes work"),
+	states.Without("a renewal counts only when the replica has it", renewalsWait, failsOver.without, "two processes work"),
 	states.Without("a mark counts only when the replica has it", notesWait, marking.without, "a mark is lost"),
-	states.Without("a hold whose slot has moved is acknowledged again, or ends", movesEnd, moves.without, "two work"),
-	states.Without("nobody begins on a message", pushesDoNot, failsOver.without, "two work"),
-	states.Without("a run that says \"held\" has written", runsWrite, failsOver.without, "two work"),
-	states.Without("WAIT is sent on the connection of the run", sameConnection, failsOver.without, "two work"),
+	states.Without("a hold whose slot has moved ends unless it is acknowledged again", movesEnd, moves.without, "two processes work"),
+	states.Without("no process begins on a message alone", pushesDoNot, failsOver.without, "two processes work"),
+	states.Without("an execution that answers \"held\" has written", runsWrite, failsOver.without, "two processes work"),
+	states.Without("WAIT uses the connection of the script", sameConnection, failsOver.without, "two processes work"),
 
-	states.Without("the run that grants compares the id", runsCompare, loses.without, "two work"),
-	states.Without("a release hands over only at a trusted server", releasesAreGated, handsOver.without, "two work"),
-	states.Without("a poll grants only at a trusted server", pollsAreGated, loses.without, "two work"),
-	states.Without("a server is trusted when it was known for a quarantine", lossesAreWaited, loses.without, "two work"),
-	states.Without("a quarantine is longer than a lease", quarantineIsLong, loses.without, "two work"),
+	states.Without("the granting execution compares the id", runsCompare, loses.without, "two processes work"),
+	states.Without("a release hands over only at a trusted server", releasesAreGated, handsOver.without, "two processes work"),
+	states.Without("a poll grants only at a trusted server", pollsAreGated, loses.without, "two processes work"),
+	states.Without("a server is trusted once it has been known for a quarantine", lossesAreWaited, loses.without, "two processes work"),
+	states.Without("a quarantine is longer than a lease", quarantineIsLong, loses.without, "two processes work"),
 }
 
 func TestEachRuleIsNeeded(t *testing.T) { states.EachIsNeeded(t, rule(allRules), needs) }

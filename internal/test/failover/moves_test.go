@@ -2,7 +2,7 @@ package failover
 
 import "github.com/lockmw/go/internal/test/states"
 
-// moves returns what can happen next.
+// moves returns everything that can happen next.
 func (y *system) moves(s *state) []states.Move[state] {
 	steps := states.From(s)
 	add := steps.By(states.Nobody)
@@ -10,26 +10,26 @@ func (y *system) moves(s *state) []states.Move[state] {
 		y.processMoves(s, i, steps.By(i))
 	}
 	if s.lag > 0 {
-		add("the replica gets a write", func(s *state) { s.catchUp() })
+		add("the replica receives a write", func(s *state) { s.catchUp() })
 	}
 	if s.faults.moves > 0 {
 		add("the slot moves to a master whose replica has nothing of it", func(s *state) { y.moveSlot(s) })
 	}
-	if s.faults.failovers > 0 && !s.moved { // it takes longer than a hold counts that is in doubt
+	if s.faults.failovers > 0 && !s.moved { // a fail-over takes longer than a doubtful hold counts
 		add("the replica takes the master's place", func(s *state) { s.failOver() })
 	}
 	if y.faults.losses > 0 && s.saved != s.master {
 		add("the data are saved", func(s *state) { s.saved = s.master })
 	}
 	if s.faults.losses > 0 {
-		add("the server is another one", func(s *state) {
+		add("the server is replaced", func(s *state) {
 			s.faults.losses--
 			s.id++
 			s.since, s.master = -1, s.saved
 		})
 	}
 	if s.now < y.end {
-		add("time goes on", func(s *state) {
+		add("time passes", func(s *state) {
 			s.now++
 			s.moved = false
 			for i := range s.proc {
@@ -47,7 +47,7 @@ func (y *system) moves(s *state) []states.Move[state] {
 	return steps.All
 }
 
-// processMoves adds what a process can do, and what can become of what it has sent.
+// processMoves adds everything that a process can do, and what can happen to its messages.
 func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	me, p := int8(i+1), s.proc[i]
 	works := s.now < p.deadline
@@ -68,23 +68,23 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 			break
 		}
 		if s.faults.losses < y.faults.losses && s.master.holder == me {
-			add("repeats a release", func(s *state) { y.release(s, i) }) // as the server is another one
+			add("repeats a release", func(s *state) { y.release(s, i) }) // because the server is a different one
 		}
-		if y.replica || y.keeps(runsCompare) || p.trusts == s.id { // else a command before it has compared
+		if y.replica || y.keeps(runsCompare) || p.trusts == s.id { // otherwise an earlier command has compared the id
 			add("sends an acquire", func(s *state) {
 				s.proc[i] = process{phase: asks, sent: s.now, trusts: p.trusts, carries: p.trusts}
 			})
 		}
 	case asks:
 		if room {
-			add("has its acquire run", func(s *state) { y.acquire(s, i) })
+			add("has its acquire executed", func(s *state) { y.acquire(s, i) })
 		}
 	case renews:
 		switch {
 		case s.master.holder != me:
-			add("is told that its lock is lost", func(s *state) { s.ends(i) })
+			add("learns that its lock is lost", func(s *state) { s.ends(i) })
 		case room:
-			add("has its renewal run", func(s *state) {
+			add("has its renewal executed", func(s *state) {
 				y.renew(s, i)
 				y.answered(s, i, renews, true)
 			})
@@ -95,13 +95,13 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 		}
 	case waits:
 		if p.wrote == 0 {
-			add("hears that the replica has it", func(s *state) { s.counts(i) })
+			add("learns that the replica has it", func(s *state) { s.counts(i) })
 		}
-		add("hears that the replica has not got it", func(s *state) { s.again(i) })
+		add("learns that the replica does not have it", func(s *state) { s.again(i) })
 	case queued:
 		add("polls", func(s *state) { y.poll(s, i) })
 	case pushed:
-		add("gets the message", func(s *state) {
+		add("receives the message", func(s *state) {
 			if y.replica && y.keeps(pushesDoNot) {
 				s.proc[i].phase, s.proc[i].sent = asks, s.now
 			} else {
@@ -126,7 +126,7 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	}
 }
 
-// examine has a process find out whether the server may grant.
+// examine finds out whether the server may grant.
 func (y *system) examine(s *state, i int) {
 	if s.since < 0 {
 		s.since = s.now
@@ -136,14 +136,14 @@ func (y *system) examine(s *state, i int) {
 	}
 }
 
-// renew runs renew.lua for the process that has the lock.
+// renew runs renew.lua for the process that holds the lock.
 func (y *system) renew(s *state, i int) {
 	to := s.master
 	to.holder, to.until = int8(i+1), s.now+lease
 	y.write(s, to)
 }
 
-// mark runs mark.lua, and reports whether that has written.
+// mark runs mark.lua, and reports whether it has written.
 func (y *system) mark(s *state) (wrote bool) {
 	if s.master.marked && !y.keeps(runsWrite) {
 		return false
@@ -160,7 +160,7 @@ func (y *system) acquire(s *state, i int) {
 	switch {
 	case !y.replica && y.keeps(runsCompare) && s.proc[i].carries != s.id:
 		s.again(i)
-	case m.holder == me: // the answer to an earlier run is repeated
+	case m.holder == me: // the answer to an earlier execution is repeated
 		writes := y.keeps(runsWrite) || m.until < s.now+lease
 		if writes {
 			y.renew(s, i)
@@ -177,7 +177,7 @@ func (y *system) acquire(s *state, i int) {
 	}
 }
 
-// poll runs poll.lua for a process, or acquire.lua if the replica is to acknowledge what it finds.
+// poll runs poll.lua for a process, or acquire.lua if the replica has to acknowledge the grant.
 func (y *system) poll(s *state, i int) {
 	me, m := int8(i+1), &s.master
 	switch {
@@ -196,7 +196,7 @@ func (y *system) poll(s *state, i int) {
 	}
 }
 
-// answered has a run of a process done, whose WAIT follows.
+// answered ends an execution for a process, and starts its WAIT.
 func (y *system) answered(s *state, i int, of phase, wrote bool) {
 	p := &s.proc[i]
 	p.of = of
@@ -210,7 +210,7 @@ func (y *system) answered(s *state, i int, of phase, wrote bool) {
 	s.counts(i)
 }
 
-// counts moves the deadline of a process, or has it rely on its mark.
+// counts moves the deadline of a process, or makes it rely on its mark.
 func (s *state) counts(i int) {
 	p := &s.proc[i]
 	if p.of == marks {
@@ -221,15 +221,15 @@ func (s *state) counts(i int) {
 	*p = process{deadline: max(p.deadline, p.sent+lease), trusts: p.trusts}
 }
 
-// again has a process that got no answer go on as it was.
+// again returns a process without an answer to its former state.
 func (s *state) again(i int) {
 	s.proc[i] = process{deadline: s.proc[i].deadline, doubtful: s.proc[i].doubtful, trusts: s.proc[i].trusts}
 }
 
-// ends has a process work no more.
+// ends ends the work of a process.
 func (s *state) ends(i int) { s.proc[i] = process{trusts: s.proc[i].trusts} }
 
-// giveUp has the server forget what a process wants.
+// giveUp removes a process' hold and ticket from the server.
 func (s *state) giveUp(i int) {
 	me := int8(i + 1)
 	if s.master.holder == me {
@@ -241,7 +241,7 @@ func (s *state) giveUp(i int) {
 	s.ends(i)
 }
 
-// release ends the hold of a process, and grants the lock to the one that waits.
+// release ends the hold of a process, and grants the lock to the waiting one.
 func (y *system) release(s *state, i int) {
 	s.ends(i)
 	if s.master.holder != int8(i+1) {
@@ -261,7 +261,7 @@ func (y *system) release(s *state, i int) {
 	}
 }
 
-// write changes the master, and later the replica.
+// write changes the master. The replica follows later.
 func (y *system) write(s *state, c copied) {
 	if y.replica {
 		s.behind[s.lag] = s.master
@@ -270,7 +270,7 @@ func (y *system) write(s *state, c copied) {
 	s.master = c
 }
 
-// catchUp has the replica get one more write.
+// catchUp applies one more write to the replica.
 func (s *state) catchUp() {
 	copy(s.behind[:], s.behind[1:])
 	s.lag--
@@ -280,8 +280,8 @@ func (s *state) catchUp() {
 	}
 }
 
-// moveSlot has the slot go to another master, with all data. The processes hear of it: what they were to be answered by the old
-// one does not count, and what they hold is in doubt.
+// moveSlot moves the slot, with all data, to another master. The processes learn of it: answers of the old master no longer
+// count, and holds become doubtful.
 func (y *system) moveSlot(s *state) {
 	s.faults.moves--
 	s.lag, s.behind, s.moved = 1, [maxLag]copied{}, true
@@ -294,7 +294,7 @@ func (y *system) moveSlot(s *state) {
 	}
 }
 
-// failOver has the replica take the master's place as it is. What was on its way to the master is lost.
+// failOver promotes the replica as it is. Messages in flight to the old master are lost.
 func (s *state) failOver() {
 	s.faults.failovers--
 	if s.lag > 0 {
@@ -309,7 +309,7 @@ func (s *state) failOver() {
 	}
 }
 
-// expire frees a lock whose lease is over.
+// expire frees a lock whose lease has expired.
 func (c *copied) expire(now int8) {
 	if c.holder != 0 && now >= c.until {
 		c.holder, c.until = 0, 0

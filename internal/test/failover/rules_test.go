@@ -4,19 +4,19 @@ package failover
 type rule uint32
 
 const (
-	grantsWait     rule = 1 << iota // a grant counts only when the replica has it
-	renewalsWait                    // and so does a renewal
-	pushesDoNot                     // a message of a grant is no reason to begin
-	notesWait                       // and so does what is noted of a tick
+	grantsWait     rule = 1 << iota // a grant counts only once the replica has it
+	renewalsWait                    // a renewal counts only once the replica has it
+	pushesDoNot                     // no process begins on a message alone
+	notesWait                       // a note of a tick counts only once the replica has it
 	movesEnd                        // a hold whose slot has moved ends soon unless it is acknowledged again
-	runsWrite                       // a run that is relied on has written
-	sameConnection                  // WAIT asks for what its own connection has written
+	runsWrite                       // an execution that is relied on has written
+	sameConnection                  // WAIT asks about the writes of its own connection
 
-	runsCompare      // the run that grants compares the id, not one before it
-	releasesAreGated // a release hands the lock over only at a server that is trusted
-	pollsAreGated    // and so does a poll grant it
-	lossesAreWaited  // a server is trusted when it was known for a quarantine
-	quarantineIsLong // which is longer than a lease
+	runsCompare      // the granting execution compares the id, not an earlier one
+	releasesAreGated // a release hands the lock over only at a trusted server
+	pollsAreGated    // a poll grants only at a trusted server
+	lossesAreWaited  // a server is trusted once it has been known for a quarantine
+	quarantineIsLong // a quarantine is longer than a lease
 
 	allRules = 1<<iota - 1
 )

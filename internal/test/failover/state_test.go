@@ -3,20 +3,20 @@ package failover
 const (
 	most   = 3 // processes
 	lease  = 2 // of a hold, and the time to accept a grant
-	maxLag = 3 // writes that the replica has not got
+	maxLag = 3 // writes that the replica does not have
 )
 
-// A system is what a search begins with.
+// A system is the start of a search.
 type system struct {
 	off       rule
 	processes int
-	replica   bool // acknowledges what counts; otherwise processes compare the server's id
-	jobs      bool // a process that works marks its tick
+	replica   bool // acknowledges writes; otherwise processes compare the server's id
+	jobs      bool // a working process marks its tick
 	end       int8 // nothing happens after it
 	faults    faults
 }
 
-// quarantine is for how long a server is to be known.
+// quarantine is how long a server has to be known before it is trusted.
 func (y *system) quarantine() int8 {
 	switch {
 	case !y.keeps(lossesAreWaited):
@@ -27,65 +27,65 @@ func (y *system) quarantine() int8 {
 	return lease
 }
 
-// faults are how many of each may still come.
+// faults limits how often each fault may still happen.
 type faults struct {
 	failovers int8
-	moves     int8 // the slot goes to a master whose replica has nothing of it
-	lost      int8 // answers that get lost
-	losses    int8 // the server is one with what was saved
+	moves     int8 // the slot moves to a master whose replica does not have its data
+	lost      int8 // lost answers
+	losses    int8 // the server is replaced by one with the saved data
 }
 
 type phase int8
 
 const (
 	idle   phase = iota
-	asks         // a run of acquire is on its way
-	renews       // a run of renew is
-	marks        // a run of mark is, which stands for all notes of ticks
-	waits        // the run is done, and WAIT is to answer
-	queued       // in the queue, and will be told
-	pushed       // a message of a grant is on its way
+	asks         // acquire is in flight
+	renews       // renew is in flight
+	marks        // mark is in flight; it stands for all notes of ticks
+	waits        // the script has run, and WAIT has not answered
+	queued       // in the queue
+	pushed       // a message of a grant is in flight
 )
 
 // A process wants the lock.
 type process struct {
 	phase    phase
-	sent     int8  // when the run was sent
-	of       phase // in the phase waits: what the run was of
-	wrote    int8  // in the phase waits: how many writes the replica has to get until WAIT answers; 0: none
+	sent     int8  // when the script was sent
+	of       phase // in the phase waits: which script
+	wrote    int8  // in the phase waits: the writes that the replica needs before WAIT answers; 0: none
 	deadline int8  // it works before that; 0: never
 	doubtful bool  // the slot has moved, and the replica there has not acknowledged the hold
 	trusts   int8  // the id of a server; 0: none
-	carries  int8  // what the acquire on its way says of that
+	carries  int8  // the id that the acquire in flight carries
 }
 
-// copied is what a server has of the lock.
+// copied is what a server knows about the lock.
 type copied struct {
 	holder int8 // 0: free
 	until  int8
-	waiter int8 // 0: nobody
+	waiter int8 // 0: none
 	marked bool // the tick of the job was run
 }
 
-// A state is all there is at one time.
+// A state is everything in the model at one time.
 type state struct {
 	now    int8
 	faults faults
 	proc   [most]process
 	marked bool // a process relies on its mark
-	moved  bool // the slot, in this step
+	moved  bool // the slot has moved in this step
 	master copied
-	lag    int8           // writes that the replica has not got
-	behind [maxLag]copied // what the replica has, and has after each of these writes but the last
+	lag    int8           // writes that the replica does not have
+	behind [maxLag]copied // the replica's data now, and after each of these writes except the last
 	id     int8           // of the server
-	since  int8           // when it was known by that first; -1: it is not known yet
-	saved  copied         // what it has when it comes back
+	since  int8           // when that id was first known; -1: not yet
+	saved  copied         // its data after a loss
 }
 
-// Time returns when it is.
+// Time returns the time of the state.
 func (s state) Time() int { return int(s.now) }
 
-// broken says that more than one process works, or that a mark is lost.
+// broken returns the promise that the state breaks.
 func (s *state) broken() string {
 	if s.marked && !s.master.marked {
 		return "a mark is lost"
@@ -97,7 +97,7 @@ func (s *state) broken() string {
 		}
 	}
 	if workers > 1 {
-		return "two work"
+		return "two processes work"
 	}
 	return ""
 }

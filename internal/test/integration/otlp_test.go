@@ -13,8 +13,8 @@ import (
 	"github.com/lockmw/go/tracing"
 )
 
-func TestACollectorThatIsNotThereDelaysNoLock(t *testing.T) {
-	const nobody = "127.0.0.1:1" // no test is given this port
+func TestAMissingCollectorDelaysNoLock(t *testing.T) {
+	const nobody = "127.0.0.1:1" // tests are never given this port
 	exporter, err := otlptracegrpc.New(t.Context(),
 		otlptracegrpc.WithEndpoint(nobody), otlptracegrpc.WithInsecure(),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))

@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A front puts spans of a server's own in front of a handler at POST /items/{itemID}.
+// A front makes a server's own spans around a handler at POST /items/{itemID}.
 type front func(p trace.TracerProvider, lock func(http.Handler) http.Handler, h http.Handler) http.Handler
 
 const clientTrace = "0af7651916cd43dd8448eb211c80319c"

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/tracing"
 )
 
-// A telemetry keeps what an observer and a server report.
+// A telemetry keeps the reports of an observer and a server.
 type telemetry struct {
 	t        *testing.T
 	spans    *tracetest.SpanRecorder
@@ -32,7 +32,7 @@ func newTelemetry(t *testing.T) *telemetry {
 	return m
 }
 
-// only returns the one ended span that fits.
+// only returns the single ended span that matches.
 func (m *telemetry) only(what string, fits func(sdktrace.ReadOnlySpan) bool) (span sdktrace.ReadOnlySpan) {
 	m.t.Helper()
 	n := 0
@@ -81,7 +81,7 @@ func (m *telemetry) allEnded() {
 	}
 }
 
-// countersAtZero checks that nobody waits or holds any more.
+// countersAtZero checks that no call waits or holds a lock.
 func (m *telemetry) countersAtZero() {
 	m.t.Helper()
 	var all metricdata.ResourceMetrics

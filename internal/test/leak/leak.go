@@ -1,4 +1,4 @@
-// Package leak finds the goroutines that a test has left behind, also while other tests run beside it.
+// Package leak finds the goroutines that a test has left behind, also while other tests run.
 //
 //	func TestX(t *testing.T) {
 //		t.Parallel()
@@ -6,9 +6,9 @@
 //		…
 //	}
 //
-// A profiler label says whose a goroutine is: a goroutine inherits the labels of the one that starts
-// it. Those that timers start (time.AfterFunc, a context's deadline) inherit none, so a check of the
-// whole process, such as goleak's, has to follow when all tests have ended.
+// A profiler label shows which test a goroutine belongs to: a goroutine inherits the labels of the one that starts it.
+// Goroutines of timers (time.AfterFunc, a context's deadline) inherit none. So a check of the whole process, such as goleak's,
+// has to follow when all tests have ended.
 package leak
 
 import (
@@ -25,18 +25,17 @@ import (
 
 const (
 	key      = "test"
-	patience = 2 * time.Second // with goroutines that are about to end
+	patience = 2 * time.Second // how long goroutines may take to end
 )
 
-// Goroutines are those that a test has started, and in turn those that they have started. The zero
-// value is all goroutines of the process.
+// Goroutines are the goroutines that a test has started, directly or indirectly. The zero value is all goroutines of the
+// process.
 type Goroutines struct{ label string }
 
 var tests atomic.Int64
 
-// Check labels the test's goroutine, and the goroutines that it starts from now on. When everything is
-// cleaned up that is registered later, the test fails if some of them are left. Goroutines with one of
-// the given functions in their stacks may be.
+// Check labels the test's goroutine, and those that it starts from now on. The test fails if any are left after all cleanups
+// that are registered later. Goroutines with one of the given functions in their stacks may be left.
 func Check(t testing.TB, except ...string) Goroutines {
 	t.Helper()
 	id := fmt.Sprintf("%s (%d)", t.Name(), tests.Add(1))
@@ -70,14 +69,14 @@ func (g Goroutines) left(except []string) string {
 	}
 }
 
-// In returns the stack of a goroutine that has the function in it, or "".
+// In returns the stack of a goroutine that contains the function, or "".
 func (g Goroutines) In(function string) string {
 	return g.find(func(stack string) bool { return strings.Contains(stack, function) })
 }
 
 func (g Goroutines) find(matches func(stack string) bool) string {
 	var profile bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // a buffer takes everything
+	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // a buffer never fails
 	for stack := range strings.SplitSeq(profile.String(), "\n\n") {
 		if strings.Contains(labels(stack), g.label) && matches(stack) {
 			return stack
@@ -86,7 +85,7 @@ func (g Goroutines) find(matches func(stack string) bool) string {
 	return ""
 }
 
-// labels returns the line of a stack that has them.
+// labels returns the line of a stack with the labels.
 func labels(stack string) string {
 	_, rest, _ := strings.Cut(stack, "\n# labels: ")
 	line, _, _ := strings.Cut(rest, "\n")

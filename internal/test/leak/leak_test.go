@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A recorded test keeps its errors, and what it is to clean up, for another test to see.
+// A recorded test keeps its errors and cleanups for another test to inspect.
 type recorded struct {
 	testing.TB
 	errors   []string
@@ -53,7 +53,7 @@ func blocks(started, stop chan struct{}) {
 	<-stop
 }
 
-func TestGoroutineThatIsLeftFailsItsTestOnly(t *testing.T) {
+func TestALeftGoroutineFailsOnlyItsTest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
 		defer close(stop)
@@ -63,7 +63,7 @@ func TestGoroutineThatIsLeftFailsItsTestOnly(t *testing.T) {
 			guilty.run(func(t testing.TB) {
 				leak.Check(t)
 				done := make(chan struct{})
-				go func() { // ends before the one that it starts
+				go func() { // ends before the goroutine that it starts
 					defer close(done)
 					starts(stop)
 				}()
@@ -71,15 +71,15 @@ func TestGoroutineThatIsLeftFailsItsTestOnly(t *testing.T) {
 			})
 		})
 		if len(guilty.errors) != 1 || !strings.Contains(guilty.errors[0], "leak_test.blocks") {
-			t.Errorf("the test that leaves a goroutine has failed with %q", guilty.errors)
+			t.Errorf("errors of the test that leaves a goroutine: %q", guilty.errors)
 		}
 		if len(innocent.errors) != 0 {
-			t.Errorf("the test beside it has failed with %q", innocent.errors)
+			t.Errorf("errors of the other test: %q", innocent.errors)
 		}
 	})
 }
 
-func TestGoroutineMayBeExceptedOrAboutToEnd(t *testing.T) {
+func TestExceptedAndEndingGoroutinesAreAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
 		defer close(stop)

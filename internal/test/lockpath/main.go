@@ -1,10 +1,10 @@
-// The command lockpath prints the main path of a lock, from the call of Lock for a key that is taken until the call has its hold, and
-// how many functions of this module run meanwhile:
+// The command lockpath prints the main path of a lock, from a call of Lock for a held key until the call has its hold. It also
+// prints how many functions of this module run in that time:
 //
 //	go run ./internal/test/lockpath
 //
-// It builds itself from copies of the module's files, in which each function notes that it runs. The holder is no code of this module:
-// its release is sent with a bare redis client.
+// It builds itself from copies of the module's files, in which each function records that it runs. The holder uses no code of
+// this module: a bare redis client sends its release.
 package main
 
 import (
@@ -46,7 +46,7 @@ func check(err error) {
 	}
 }
 
-// printPath builds this program so that functions note that they run, runs it, and prints what came of that.
+// printPath builds this program with functions that record their calls, runs it, and prints the result.
 func printPath() error {
 	dir, err := os.MkdirTemp("", "lockpath")
 	if err != nil {
@@ -77,7 +77,8 @@ func printPath() error {
 	return show(entries)
 }
 
-// lock takes two locks that somebody else has. The second one counts: the server knows the scripts then, and the process is subscribed.
+// lock takes two locks that are held. Only the second one counts: by then the server knows the scripts, and the process is
+// subscribed.
 func lock(ctx context.Context, file string) error {
 	server, err := miniredis.Run()
 	if err != nil {

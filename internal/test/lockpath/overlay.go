@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// instrument writes a copy of each file of this module that the program consists of, in which every function says that it runs. It
-// returns the file that tells the compiler of them.
+// instrument writes a copy of each file of this module in the program, with functions that record their calls. It returns the
+// file that tells the compiler to use the copies.
 func instrument(dir string) (overlay string, err error) {
 	list := exec.Command("go", "list", "-deps", "-f", `{{if .Module}}{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}`+"\n{{end}}{{end}}", here)
 	list.Stderr = os.Stderr
@@ -47,7 +47,7 @@ func instrument(dir string) (overlay string, err error) {
 	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-// instrumented returns a file whose functions note that they run. Lines keep their numbers.
+// instrumented returns a file whose functions record their calls. Lines keep their numbers.
 func instrumented(file, name string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -75,7 +75,7 @@ func instrumented(file, name string) ([]byte, error) {
 	return out, nil
 }
 
-// nameOf returns the name of a function, with its receiver's.
+// nameOf returns the name of a function, with its receiver.
 func nameOf(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name

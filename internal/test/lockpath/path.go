@@ -9,18 +9,18 @@ import (
 	"github.com/lockmw/go/internal/test/lockpath/note"
 )
 
-// With a call of a station the lock gets further. The main path of a lock is the stations, and the functions that call them, directly
-// or through others: what is under way on the caller's goroutine, or on the one that wakes it, when a station is called. A helper that
-// returns before the next station is not part of it.
+// At a call of a station the lock gets further. The main path of a lock is the stations and the functions that call them,
+// directly or indirectly. Those are the active functions of the caller's goroutine, or of the one that wakes it, when a station
+// is called. A helper that returns before the next station is not part of the path.
 var stations = []string{
 	"localq.Queue.Push",        // the call joins the calls of its process for the key
-	"engine.cohort.newRequest", // it needs a request of its own
+	"engine.cohort.newRequest", // it needs its own request
 	"script.Acquire.Call",      // a command is made
 	"transport.Call.command",   // and sent
 	"script.AcquireAnswer",     // the answer is read
 	"localq.Waiter.Notify",     // the caller learns that it has to wait
 	"localq.Waiter.Await",      // it waits
-	"script.ParseMessage",      // the message of the grant is read
+	"script.ParseMessage",      // the message of the grant is parsed
 	"localq.NewHold",           // the hold is made
 	waking,                     // the wait ends
 	"localq.Waiter.News",       // the caller sees it
@@ -33,13 +33,13 @@ const (
 	waking  = "localq.Waiter.Finish"
 )
 
-// A function is one of this module.
+// A function is a function of this module.
 type function struct{ file, name string }
 
-// String is its name with its package's.
+// String returns its name with its package.
 func (f function) String() string { return path.Base(path.Dir(f.file)) + "." + f.name }
 
-// A trail is functions in the order in which they were called first.
+// A trail is functions in the order of their first calls.
 type trail []function
 
 func (t *trail) add(f function) {
@@ -48,7 +48,7 @@ func (t *trail) add(f function) {
 	}
 }
 
-// files returns the files of the functions, and for each its functions.
+// files returns the files of the functions, and the functions of each.
 func (t trail) files() (files []string, in map[string][]string) {
 	in = make(map[string][]string)
 	for _, f := range t {
@@ -60,13 +60,13 @@ func (t trail) files() (files []string, in map[string][]string) {
 	return files, in
 }
 
-// String is how long the trail is.
+// String returns the length of the trail.
 func (t trail) String() string {
 	files, _ := t.files()
 	return fmt.Sprintf("%d functions in %d files", len(t), len(files))
 }
 
-// show prints the main path, by files, and how many functions there are.
+// show prints the main path by files, and the number of functions.
 func show(entries []note.Entry) error {
 	var all, ofOurs, main trail
 	left := slices.Clone(stations)
@@ -106,11 +106,11 @@ func show(entries []note.Entry) error {
 	}
 	fmt.Println("main path:", main)
 	fmt.Println("with all helpers that they call:", ofOurs)
-	fmt.Println("with what runs in the background:", all)
+	fmt.Println("with functions in the background:", all)
 	return nil
 }
 
-// goroutines returns the one that called Lock, and the one that woke it.
+// goroutines returns the goroutine that called Lock, and the one that woke it.
 func goroutines(entries []note.Entry) map[string]bool {
 	ours := make(map[string]bool)
 	for _, e := range entries {

@@ -13,15 +13,14 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// Main is the TestMain of packages that call Run. Its Configs are those whose Lockers child processes
-// are to make.
+// Main is the TestMain of packages that call Run. Child processes make the Lockers of configs.
 func Main(m *testing.M, configs ...env.Config) {
 	env.ChildMain(roles(), configs)
 	suite.Begin()
 	goleak.VerifyTestMain(m, env.Diallers())
 }
 
-// roles are what the child processes of the scenarios can be.
+// roles returns the roles of child processes.
 func roles() env.Roles {
 	all := make(env.Roles)
 	for _, some := range []env.Roles{env.HolderRoles, fair.Roles, rw.Roles, soak.Roles} {

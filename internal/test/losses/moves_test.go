@@ -6,7 +6,7 @@ import (
 	"github.com/lockmw/go/internal/test/states"
 )
 
-// moves returns what can happen next.
+// moves returns everything that can happen next.
 func (y *system) moves(s *state) []states.Move[state] {
 	steps := states.From(s)
 	add := steps.By(states.Nobody)
@@ -20,10 +20,10 @@ func (y *system) moves(s *state) []states.Move[state] {
 		y.callMoves(s, id, func(name string, change func(*state)) { add(fmt.Sprintf("call %d %s", id, name), change) })
 	}
 	if s.faults.saves > 0 {
-		add("the server saves what it has", func(s *state) { s.faults.saves--; s.saved = s.server })
+		add("the server saves its state", func(s *state) { s.faults.saves--; s.saved = s.server })
 	}
 	if s.faults.losses > 0 {
-		add("the server goes back to what it has saved", func(s *state) {
+		add("the server returns to its saved state", func(s *state) {
 			s.faults.losses--
 			s.server, s.due, s.shown = s.saved, !y.blind, false
 		})
@@ -32,11 +32,11 @@ func (y *system) moves(s *state) []states.Move[state] {
 	return steps.All
 }
 
-// callMoves adds what a call can do, and what can become of what it has sent.
+// callMoves adds everything that a call can do, and what can happen to its messages.
 func (y *system) callMoves(s *state, id int8, add func(string, func(*state))) {
 	switch s.calls[id].phase {
 	case asks:
-		add("has acquire run", func(s *state) {
+		add("has its acquire executed", func(s *state) {
 			c := &s.calls[id]
 			if s.server.has(id) || s.server.count() < y.capacity {
 				s.server.add(id)
@@ -48,17 +48,17 @@ func (y *system) callMoves(s *state, id int8, add func(string, func(*state))) {
 	case granted:
 		add("is granted the lock", func(s *state) { s.calls[id].phase = holds })
 	case refused:
-		add("hears that the lock is busy", func(s *state) { y.refuse(s, id) })
+		add("learns that the lock is busy", func(s *state) { y.refuse(s, id) })
 	case holds:
 		add("releases", func(s *state) { s.calls[id] = call{phase: releases} })
 	case releases:
-		add("has release run", func(s *state) { s.server.remove(id); s.calls[id].phase = released })
+		add("has its release executed", func(s *state) { s.server.remove(id); s.calls[id].phase = released })
 	case cancels:
-		add("has cancel run", func(s *state) { s.server.remove(id); s.calls[id].phase = canceled })
+		add("has its cancel executed", func(s *state) { s.server.remove(id); s.calls[id].phase = canceled })
 	case released:
-		add("hears that it has released", func(s *state) { y.end(s, id, releasesRepeat) })
+		add("learns that its release is confirmed", func(s *state) { y.end(s, id, releasesRepeat) })
 	case canceled:
-		add("hears that it was cancelled", func(s *state) { y.end(s, id, cancelsRepeat) })
+		add("learns that its cancel is confirmed", func(s *state) { y.end(s, id, cancelsRepeat) })
 	}
 	if p := s.calls[id].phase; s.faults.gives > 0 && (p == asks || p == granted) {
 		add("gives up", func(s *state) {
@@ -71,7 +71,8 @@ func (y *system) callMoves(s *state, id int8, add func(string, func(*state))) {
 	}
 }
 
-// refuse ends a call that does not wait. If a holder is of this process, and over, that is ended, as nothing else is under way.
+// refuse ends a call that does not wait. If a named holder is an ended hold of this process, and nothing else is in flight,
+// that hold is ended again.
 func (y *system) refuse(s *state, id int8) {
 	named := s.calls[id].named
 	s.calls[id] = call{phase: over}
@@ -90,7 +91,7 @@ func (y *system) refuse(s *state, id int8) {
 	}
 }
 
-// end notes that the server has confirmed the end of an id.
+// end records that the server has confirmed the end of an id.
 func (y *system) end(s *state, id int8, repeats rule) {
 	late := s.calls[id].before
 	s.calls[id] = call{phase: over}
@@ -103,7 +104,7 @@ func (y *system) end(s *state, id int8, repeats rule) {
 	}
 }
 
-// recoveryMoves adds what follows when the server is back.
+// recoveryMoves adds what follows a loss.
 func (y *system) recoveryMoves(s *state, add func(string, func(*state))) {
 	switch {
 	case s.due:
@@ -120,7 +121,7 @@ func (y *system) recoveryMoves(s *state, add func(string, func(*state))) {
 			}
 		})
 	case s.reading && s.hasRoom():
-		add("a recovery sends its run", func(s *state) {
+		add("a recovery sends its script", func(s *state) {
 			if y.keeps(numbersFirst) {
 				s.read.stay = s.used()
 			} else {
@@ -140,7 +141,7 @@ func (y *system) recoveryMoves(s *state, add func(string, func(*state))) {
 		if !d.posted {
 			continue
 		}
-		add("the run of a recovery ends what has ended here", func(s *state) {
+		add("the script of a recovery ends the ended ids", func(s *state) {
 			s.disowns[i] = disown{}
 			for id := range s.made {
 				if s.server.has(id) && d.ends.has(id) && !d.stay.has(id) {
@@ -152,7 +153,7 @@ func (y *system) recoveryMoves(s *state, add func(string, func(*state))) {
 	}
 }
 
-// numbers is the ids that a recovery ends, but for those in use.
+// numbers returns the ids that a recovery ends, except those in use.
 func (y *system) numbers(s *state) set {
 	switch {
 	case s.ended < 0:

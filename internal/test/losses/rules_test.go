@@ -4,14 +4,14 @@ package losses
 type rule uint32
 
 const (
-	releasesRepeat  rule = 1 << iota // what was released is ended again
-	cancelsRepeat                    // and so is what was cancelled
+	releasesRepeat  rule = 1 << iota // released ids are ended again
+	cancelsRepeat                    // cancelled ids are ended again
 	usedStay                         // ids in use stay
-	laterStay                        // and so do ids that were made after the numbers were read
-	numbersFirst                     // which ids are in use is read after the numbers
-	eachTime                         // each recovery repeats all, also what one before has repeated
-	latePlansAgain                   // an end that was confirmed after a recovery, and sent before, leads to another one
-	namedIsDisowned                  // a hold of its own that an answer names, and that has ended here, is ended there
+	laterStay                        // ids made after the numbers were read stay
+	numbersFirst                     // the ids in use are read after the numbers
+	eachTime                         // each recovery repeats everything, also what an earlier one has repeated
+	latePlansAgain                   // an end that was sent before a recovery and confirmed after it leads to another recovery
+	namedIsDisowned                  // an ended hold of this process that an answer names is ended again
 
 	allRules = 1<<iota - 1
 )

@@ -5,16 +5,16 @@ const (
 	maxDisowns = 2
 )
 
-// A system is what a search begins with.
+// A system is the start of a search.
 type system struct {
 	off      rule
-	capacity int  // how many may hold the lock together
-	ids      int8 // how many are made in all
-	blind    bool // the process does not learn that the server was away
+	capacity int  // how many may hold the lock at a time
+	ids      int8 // how many ids exist in all
+	blind    bool // the process does not learn of a loss
 	faults   faults
 }
 
-// faults are how many of each may still come.
+// faults limits how often each fault may still happen.
 type faults struct {
 	saves, losses int8
 	gives         int8 // calls that give up
@@ -27,7 +27,7 @@ func (s set) has(id int8) bool { return s&(1<<id) != 0 }
 func (s *set) add(id int8)     { *s |= 1 << id }
 func (s *set) remove(id int8)  { *s &^= 1 << id }
 
-// upTo is the ids up to a number.
+// upTo returns the ids up to a number.
 func upTo(n int8) set { return 1<<(n+1) - 1 }
 
 func (s set) count() (n int) {
@@ -41,14 +41,14 @@ type phase int8
 
 const (
 	unused   phase = iota
-	asks           // acquire is on its way
-	granted        // the answer is on its way
-	refused        // and says that the lock is busy
+	asks           // acquire is in flight
+	granted        // the answer is in flight
+	refused        // the answer "busy" is in flight
 	holds          // the call holds the lock
-	releases       // release is on its way
-	cancels        // a cancel is on its way
-	released       // the answer to release is on its way
-	canceled       // the answer to cancel is on its way
+	releases       // release is in flight
+	cancels        // a cancel is in flight
+	released       // the answer to release is in flight
+	canceled       // the answer to cancel is in flight
 	over
 )
 
@@ -56,7 +56,7 @@ const (
 type call struct {
 	phase  phase
 	before bool // a recovery has begun since the release or the cancel was sent
-	named  set  // the holders in the answer on its way
+	named  set  // the holders in the answer in flight
 }
 
 // isUsed reports whether the process knows the id of the call.
@@ -64,22 +64,22 @@ func (c call) isUsed() bool {
 	return c.phase != unused && c.phase != cancels && c.phase != canceled && c.phase != over
 }
 
-// A disown is a run on its way.
+// A disown is an execution of disown.lua in flight.
 type disown struct {
 	ends, stay set
 	posted     bool
 }
 
-// A state is all there is at one time.
+// A state is everything in the model at one time.
 type state struct {
 	faults  faults
-	server  set // who holds the lock
-	saved   set // who did when it was saved
+	server  set // the holders
+	saved   set // the holders when the state was saved
 	calls   [maxIDs]call
 	made    int8 // ids so far
-	ended   int8 // the greatest number that is known to be over; -1: none
+	ended   int8 // the greatest number that has ended for certain; -1: none
 	due     bool // a recovery is to begin
-	reading bool // it has begun, and knows one of the numbers and the ids in use
+	reading bool // a recovery has begun, and has read the numbers or the ids in use
 	read    disown
 	disowns [maxDisowns]disown
 	killed  bool // a hold in use was ended
@@ -89,7 +89,7 @@ type state struct {
 // Time returns 0: there is no clock.
 func (state) Time() int { return 0 }
 
-// used is the ids that are in use, as far as the process knows.
+// used returns the ids that are in use, as far as the process knows.
 func (s *state) used() (all set) {
 	for id := range s.made {
 		if s.calls[id].isUsed() {
@@ -109,7 +109,7 @@ func (s *state) isQuiet() bool {
 	return !s.due && !s.reading && s.disowns == [maxDisowns]disown{} && s.faults.losses == 0
 }
 
-// broken says what promise a state breaks.
+// broken returns the promise that the state breaks.
 func (y *system) broken(s *state) string {
 	if s.killed {
 		return "a hold in use was ended"
@@ -119,7 +119,7 @@ func (y *system) broken(s *state) string {
 	}
 	for id := range s.made {
 		if s.server.has(id) && s.calls[id].phase == over {
-			return "a hold that has ended stays"
+			return "an ended hold stays"
 		}
 	}
 	return ""

@@ -1,4 +1,4 @@
-// Package parkedtest stores tasks as asynq and asynqmw leave them when a lock is busy, for tests of whoever reads them.
+// Package parkedtest stores tasks as asynq and asynqmw do when a lock is busy, for tests of code that reads them.
 package parkedtest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/parked"
 )
 
-// Park stores tasks of a queue that are parked since a time, one behind the other, for a lock with that Redis key.
+// Park stores tasks of a queue that have been parked since a time, one after the other, for a lock with that Redis key.
 func Park(t testing.TB, rdb redis.UniversalClient, queue, lock string, since time.Time, ids ...string) {
 	t.Helper()
 	ctx := t.Context()

@@ -2,7 +2,7 @@ package permits
 
 import "github.com/lockmw/go/internal/test/states"
 
-// moves returns what can happen next.
+// moves returns everything that can happen next.
 func (y *system) moves(s *state) []states.Move[state] {
 	steps := states.From(s)
 	for i := range y.processes {
@@ -19,19 +19,19 @@ func (y *system) moves(s *state) []states.Move[state] {
 		})
 	}
 	if s.lock > 0 {
-		add("a lock is asked for", func(s *state) {
+		add("a lock is requested", func(s *state) {
 			s.lock--
 			if s.hash {
 				return
 			}
 			if s.length > 0 {
-				s.wrong = "a lock while somebody waits for a permit"
+				s.wrong = "a lock while a call waits for a permit"
 			}
 			s.locked = s.now + lease
 		})
 	}
 	if s.now < y.end {
-		add("time goes on", func(s *state) {
+		add("time passes", func(s *state) {
 			s.now++
 			if s.ttl != 0 && s.now >= s.ttl {
 				s.removeHash()
@@ -41,7 +41,7 @@ func (y *system) moves(s *state) []states.Move[state] {
 	return steps.All
 }
 
-// do runs a command of which nobody waits for the answer.
+// do runs a command whose answer is ignored.
 func (r *run) do(kind command, id int8) {
 	switch kind {
 	case anAcquire:
@@ -53,7 +53,7 @@ func (r *run) do(kind command, id int8) {
 	}
 }
 
-// scripted adds a run of a script: to its end, cut off after each of its writes, and with a copy that comes later.
+// scripted adds executions of a script: complete, cut off after each of its writes, and with a later copy.
 func (y *system) scripted(s *state, by int, kind command, id int8, add func(string, func(*state)), name string, change func(*run)) {
 	whole := func(s *state) {
 		r := run{y: y, s: s, by: by, left: uncut}
@@ -62,7 +62,7 @@ func (y *system) scripted(s *state, by int, kind command, id int8, add func(stri
 	}
 	add(name, whole)
 	if s.copies > 0 && kind != nothing {
-		add(name+", and once more later", func(s *state) {
+		add(name+", and again later", func(s *state) {
 			s.copies--
 			s.late.kind, s.late.id = kind, id
 			whole(s)
@@ -79,13 +79,13 @@ func (y *system) scripted(s *state, by int, kind command, id int8, add func(stri
 	}
 }
 
-// processMoves adds what a process can do, and what can become of what it has sent.
+// processMoves adds everything that a process can do, and what can happen to its messages.
 func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	p := s.proc[i]
 	id := s.id(i)
 	for c := range int8(2 * most) {
 		if p.cancel&(1<<c) != 0 {
-			y.scripted(s, i, aCancel, c, add, "has its cancel run", func(r *run) {
+			y.scripted(s, i, aCancel, c, add, "has its cancel executed", func(r *run) {
 				if r.left == uncut {
 					r.s.proc[i].cancel &^= 1 << c
 				}
@@ -103,22 +103,22 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 		}
 	case asks:
 		if p.answer.outcome == none {
-			y.scripted(s, i, anAcquire, id, add, "has its acquire run", func(r *run) { r.s.proc[i].answer = r.whole(r.acquire(id)) })
+			y.scripted(s, i, anAcquire, id, add, "has its acquire executed", func(r *run) { r.s.proc[i].answer = r.whole(r.acquire(id)) })
 		} else {
-			add("gets the answer", func(s *state) { y.use(s, i, p.answer, p.sent) })
+			add("receives the answer", func(s *state) { y.use(s, i, p.answer, p.sent) })
 		}
 		y.quitMove(s, i, add)
 	case queued:
 		y.scripted(s, i, nothing, id, add, "polls", func(r *run) {
 			a := r.whole(r.poll(id))
-			if r.left > 0 && a.outcome == none { // it got lost: it enqueues again
+			if r.left > 0 && a.outcome == none { // the ticket was lost: the call queues again
 				r.s.proc[i].phase, r.s.proc[i].sent, r.s.proc[i].answer = asks, r.s.now, answer{}
 				return
 			}
 			y.use(r.s, i, a, r.s.now)
 		})
 		if p.push.outcome == granted {
-			add("gets the message", func(s *state) {
+			add("receives the message", func(s *state) {
 				s.proc[i].push = answer{}
 				fresh := p.push.token > p.stamp || !y.keeps(stampIsCompared)
 				inTime := s.now < p.acceptBy || !y.keeps(windowIsChecked)
@@ -137,7 +137,7 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	}
 }
 
-// whole is an answer, or none of a run that was cut off.
+// whole returns the answer, or none if the execution was cut off.
 func (r *run) whole(a answer) answer {
 	if r.left == 0 {
 		return answer{}
@@ -145,13 +145,13 @@ func (r *run) whole(a answer) answer {
 	return a
 }
 
-// holdMoves adds what a process can do that was granted a permit.
+// holdMoves adds everything that the holder of a permit can do.
 func (y *system) holdMoves(s *state, i int, add func(string, func(*state))) {
 	p, id := s.proc[i], s.id(i)
 	if s.now < p.deadline {
 		y.scripted(s, i, aRelease, id, add, "releases", func(r *run) {
 			q := &r.s.proc[i]
-			if r.left < uncut { // of unknown outcome
+			if r.left < uncut { // the outcome is unknown
 				q.cancel |= 1 << id
 			}
 			q.phase, q.renewal = idle, 0
@@ -164,7 +164,7 @@ func (y *system) holdMoves(s *state, i int, add func(string, func(*state))) {
 		add("has lost its hold", func(s *state) { y.giveUp(s, i) })
 	}
 	if p.renewal != 0 {
-		y.scripted(s, i, nothing, id, add, "has its renewal run", func(r *run) {
+		y.scripted(s, i, nothing, id, add, "has its renewal executed", func(r *run) {
 			s, q := r.s, &r.s.proc[i]
 			q.renewal = 0
 			held := r.renew(id)
@@ -184,7 +184,7 @@ func (y *system) quitMove(s *state, i int, add func(string, func(*state))) {
 		add("gives up", func(s *state) {
 			s.quits--
 			if p := s.proc[i]; p.phase == asks && p.answer.outcome == none && s.late.kind == nothing {
-				s.late.kind, s.late.id = anAcquire, s.id(i) // which is still on its way
+				s.late.kind, s.late.id = anAcquire, s.id(i) // which is still in flight
 			}
 			y.giveUp(s, i)
 		})
@@ -202,7 +202,7 @@ func (y *system) giveUp(s *state, i int) {
 	*p = process{attempt: p.attempt, cancel: cancel}
 }
 
-// deadline is until when a hold lasts by a command that was sent then.
+// deadline returns the end of a hold by a command that was sent then.
 func (y *system) deadline(s *state, sent int8) int8 {
 	if y.keeps(deadlineFirst) {
 		return sent + lease
@@ -210,7 +210,7 @@ func (y *system) deadline(s *state, sent int8) int8 {
 	return s.now + lease
 }
 
-// use uses an answer to what was sent then.
+// use handles the answer to a command that was sent then.
 func (y *system) use(s *state, i int, a answer, sent int8) {
 	p := &s.proc[i]
 	switch a.outcome {
@@ -219,14 +219,14 @@ func (y *system) use(s *state, i int, a answer, sent int8) {
 			s.begin(i, a, by)
 			return
 		}
-		p.phase, p.acceptBy = queued, 0 // a poll says whether it is still there
+		p.phase, p.acceptBy = queued, 0 // a poll finds whether the permit is still there
 	case waits:
 		p.phase, p.stamp, p.acceptBy = queued, a.token, sent+window
 	}
 	p.answer = answer{}
 }
 
-// begin has a process work.
+// begin starts the work of a process.
 func (s *state) begin(i int, a answer, deadline int8) {
 	p := &s.proc[i]
 	p.phase, p.deadline, p.slots, p.answer, p.push, p.stamp, p.acceptBy = holds, deadline, a.slots, answer{}, answer{}, 0, 0

@@ -18,7 +18,7 @@ func (y system) Search() states.Found {
 	return states.Search(first, y.moves, (*state).broken)
 }
 
-// The systems have only the faults that are necessary.
+// The systems have only the necessary faults.
 var (
 	repeated = system{processes: 2, weights: [most]int8{1, 1}, n: [most]int8{1, 1}, attempts: 2, end: 3, copies: 1}
 	cutOff   = system{processes: 2, weights: [most]int8{1, 1}, n: [most]int8{1, 1}, attempts: 1, end: 3, cuts: 1}
@@ -34,32 +34,32 @@ var (
 
 func TestNoMorePermitsThanAgreed(t *testing.T) {
 	states.Unbroken(t, map[string]system{
-		"commands run twice": repeated, "scripts are cut off": cutOff, "a heavy one": heavy, "a roll-out": rollOut,
+		"commands run twice": repeated, "scripts are cut off": cutOff, "a heavy permit": heavy, "a roll-out": rollOut,
 		"a call gives up": quitting, "a lock of the same key": mixed,
-		"leases run out": lapsing, "two at a time": wide,
+		"leases expire": lapsing, "two permits": wide,
 	})
 }
 
-// Without the rule, the promise is broken. The test finds the shortest way to that.
+// Each switched-off rule breaks a promise. The test finds the shortest path to that.
 var needs = []states.Need[rule, system]{
-	states.Without("a grant asks for the granted one's own n", ownCapacity, rollOut.without, "more permits than n"),
-	states.Without("a permit that is over is not renewed", lapsedIsOver, crashing.without, "two have a slot"),
-	states.Without("it counts no longer", lapsedIsReaped, mixed.without, "the head waits though it fits"),
-	states.Without("a permit is written together with what counts it", oneWrite, cutOff.without, "permits are counted that are not there, or not counted"),
-	states.Without("a grant is published when it is written", pushIsLast, cutTwice.without, "more permits than n"),
-	states.Without("nobody overtakes a ticket", strictOrder, heavy.without, "one was overtaken"),
-	states.Without("not even one that does not fit", headFirst, heavy.without, "one was overtaken"),
-	states.Without("a release grants", releaseGrants, repeated.without, "the head waits though it fits"),
-	states.Without("the hash lives until its last permit has ended", ttlIsLatest, wide.without, "two have a slot"),
-	states.Without("and while somebody waits", ttlCoversQueue, mixed.without, "a lock while somebody waits for a permit"),
-	states.Without("no permit is granted beside a lock", kindsAreTold, mixed.without, "a permit beside a lock"),
-	states.Without("an id that is over is refused", doneIsRefused, quitting.without, "nobody knows of what is left"),
-	states.Without("a call that ends cancels its id", endIsUndone, quitting.without, "nobody knows of what is left"),
-	states.Without("a push counts only if its token is above the stamp", stampIsCompared, repeated.without, "nobody knows of what is left"),
+	states.Without("a grant goes by the granted permit's own n", ownCapacity, rollOut.without, "more permits than n"),
+	states.Without("an expired permit is not renewed", lapsedIsOver, crashing.without, "two permits share a slot"),
+	states.Without("an expired permit does not count", lapsedIsReaped, mixed.without, "the head waits although it fits"),
+	states.Without("a permit is written together with the counts", oneWrite, cutOff.without, "the counted permits are not the live ones"),
+	states.Without("a grant is published after it is written", pushIsLast, cutTwice.without, "more permits than n"),
+	states.Without("no call overtakes a ticket", strictOrder, heavy.without, "a ticket was overtaken"),
+	states.Without("a head that does not fit is not overtaken", headFirst, heavy.without, "a ticket was overtaken"),
+	states.Without("a release grants", releaseGrants, repeated.without, "the head waits although it fits"),
+	states.Without("the hash lives until its last permit has ended", ttlIsLatest, wide.without, "two permits share a slot"),
+	states.Without("the hash lives while a call waits", ttlCoversQueue, mixed.without, "a lock while a call waits for a permit"),
+	states.Without("no permit is granted while a lock is held", kindsAreCompared, mixed.without, "a permit while a lock is held"),
+	states.Without("an ended id is refused", doneIsRefused, quitting.without, "a permit or ticket is left behind"),
+	states.Without("a call that ends cancels its id", endIsUndone, quitting.without, "a permit or ticket is left behind"),
+	states.Without("a push counts only if its token is above the stamp", stampIsCompared, repeated.without, "a permit or ticket is left behind"),
 	states.Without("a push counts only within the accept window", windowIsChecked, lapsing.without, "more permits than n"),
 	states.Without("a deadline counts from when the command was sent", deadlineFirst, lapsing.without, "more permits than n"),
 	states.Without("each grant takes the next token", tokensRise, wide.without, "a slot has no greater token than before"),
-	states.Without("a grant takes slots that nobody has", slotsAreMapped, wide.without, "two have a slot"),
+	states.Without("a grant takes free slots", slotsAreMapped, wide.without, "two permits share a slot"),
 }
 
 func TestEachRuleIsNeeded(t *testing.T) { states.EachIsNeeded(t, rule(allRules), needs) }

@@ -1,10 +1,10 @@
 package permits
 
-// A run is one of a script. After as many writes as it has left it is cut off, and does nothing any more.
+// A run is one execution of a script. It is cut off after its remaining writes, and then has no further effect.
 type run struct {
 	y    *system
 	s    *state
-	by   int // the process whose script it is
+	by   int // the process that runs the script
 	left int
 
 	grantsNothing bool
@@ -19,25 +19,25 @@ func (r *run) write(do func()) {
 	}
 }
 
-// finish checks what holds when a script has run to its end that grants what is free.
+// finish checks what must hold after a complete execution of a script that grants.
 func (r *run) finish() {
 	s := r.s
 	if r.grantsNothing || r.left == 0 || s.wrong != "" || s.locked > s.now {
 		return
 	}
 	if s.now < s.next && s.used != s.liveWeight(-1) {
-		s.wrong = "permits are counted that are not there, or not counted"
+		s.wrong = "the counted permits are not the live ones"
 		return
 	}
 	if s.length > 0 {
 		head := s.queue[0]
 		if i := owner(head); s.liveWeight(-1)+r.y.weights[i] <= r.y.n[i] {
-			s.wrong = "the head waits though it fits"
+			s.wrong = "the head waits although it fits"
 		}
 	}
 }
 
-// reap counts the permits anew if the time of one may be over.
+// reap counts the permits anew if one may have expired.
 func (r *run) reap() {
 	s, y := r.s, r.y
 	if s.now < s.next || !y.keeps(lapsedIsReaped) {
@@ -52,7 +52,7 @@ func (r *run) reap() {
 			case p.end == 0:
 				continue
 			case !s.isLive(int8(id)) && reaped == y.reaped:
-				s.next = s.now // the rest by the next run
+				s.next = s.now // the next execution removes the rest
 				continue
 			case !s.isLive(int8(id)):
 				*p = permit{}
@@ -66,13 +66,13 @@ func (r *run) reap() {
 	})
 }
 
-// grant gives a permit to an id until `end`. A ticket is told.
+// grant gives a permit to an id until `end`. A ticket gets a message.
 func (r *run) grant(id, end int8, ticket bool) {
 	y, s, i := r.y, r.s, owner(id)
 	w, n := y.weights[i], y.n[i]
 	slots := y.freeSlots(s, w, n)
 	if ticket && s.queue[0] != id || !ticket && s.length > 0 {
-		s.wrong = "one was overtaken"
+		s.wrong = "a ticket was overtaken"
 	}
 	if ticket {
 		r.write(func() { s.removeTicket(id) })
@@ -86,7 +86,7 @@ func (r *run) grant(id, end int8, ticket bool) {
 		if ticket {
 			s.proc[i].push = answer{granted, s.counter, slots}
 			if s.proc[i].attempt != id/most+1 {
-				s.proc[i].push = answer{} // nobody knows the id any more
+				s.proc[i].push = answer{} // the id is unknown to every call
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func (r *run) grant(id, end int8, ticket bool) {
 	}
 }
 
-// checkGrant notes a grant that should not have been.
+// checkGrant records a grant that breaks a promise.
 func (r *run) checkGrant(id int8, i int, w, n int8) {
 	s := r.s
 	weight := s.liveWeight(id)
@@ -136,11 +136,11 @@ func (r *run) checkGrant(id int8, i int, w, n int8) {
 	case weight+w > n:
 		s.wrong = "more permits than n"
 	case s.locked > s.now:
-		s.wrong = "a permit beside a lock"
+		s.wrong = "a permit while a lock is held"
 	}
 }
 
-// expire lets the hash live until a permit has ended, and longer if others do or somebody waits.
+// expire lets the hash live until a permit has ended, and longer while other permits last or a call waits.
 func (r *run) expire(end int8) {
 	s, y := r.s, r.y
 	r.write(func() {
@@ -154,8 +154,8 @@ func (r *run) expire(end int8) {
 	})
 }
 
-// settle grants to the head of the queue for as long as it fits.
-func (r *run) settle() {
+// grantNext grants to the head of the queue as long as it fits.
+func (r *run) grantNext() {
 	y, s := r.y, r.s
 	for at := int8(0); at < s.length && r.left > 0; {
 		id := s.queue[at]
@@ -176,7 +176,7 @@ func (r *run) settle() {
 	r.tidy()
 }
 
-// tidy removes the hash if nothing is in it and nobody waits.
+// tidy removes the hash if it is empty and no call waits.
 func (r *run) tidy() {
 	s := r.s
 	if s.hash && s.used == 0 && s.length == 0 && s.now < s.next {
@@ -191,12 +191,12 @@ func (s *state) removeHash() {
 // acquire is acquire.lua.
 func (r *run) acquire(id int8) answer {
 	y, s, i := r.y, r.s, owner(id)
-	if s.locked > s.now && y.keeps(kindsAreTold) {
+	if s.locked > s.now && y.keeps(kindsAreCompared) {
 		return answer{}
 	}
 	r.reap()
 	if s.done&(1<<id) != 0 && y.keeps(doneIsRefused) {
-		r.settle()
+		r.grantNext()
 		return answer{}
 	}
 	fits := s.used+y.weights[i] <= y.n[i]
@@ -211,12 +211,12 @@ func (r *run) acquire(id int8) answer {
 				r.expire(0)
 			}
 		}
-		r.settle()
+		r.grantNext()
 	}
 	return r.found(id)
 }
 
-// found is what a script answers of an id, whose permit it extends.
+// found is the answer to an id, whose permit it extends.
 func (r *run) found(id int8) answer {
 	s := r.s
 	if s.isLive(id) {
@@ -250,9 +250,9 @@ func (r *run) release(id int8) {
 	}
 	r.reap()
 	r.free(id)
-	r.write(func() { r.s.done |= 1 << id }) // as a copy of its acquire may still come
+	r.write(func() { r.s.done |= 1 << id }) // a copy of its acquire may still arrive
 	if r.y.keeps(releaseGrants) {
-		r.settle()
+		r.grantNext()
 	}
 }
 
@@ -282,7 +282,7 @@ func (r *run) cancel(id int8) {
 		r.free(id)
 	}
 	r.write(func() { s.done |= 1 << id })
-	r.settle()
+	r.grantNext()
 }
 
 // poll is poll.lua for one ticket.
@@ -295,7 +295,7 @@ func (r *run) poll(id int8) answer {
 	if s.hash {
 		r.expire(0)
 	}
-	r.settle()
+	r.grantNext()
 	if !s.isLive(id) && !s.isQueued(id) {
 		return answer{}
 	}

@@ -9,29 +9,29 @@ const (
 	most    = 3 // processes
 	lease   = 2 // of a hold
 	window  = 1 // to accept a grant
-	waiting = 6 // for how long the queue is remembered
+	waiting = 6 // how long the queue is remembered
 )
 
-// A system is what a search begins with.
+// A system is the start of a search.
 type system struct {
 	off       rule
 	processes int
 	weights   [most]int8
-	n         [most]int8 // what each process says that the semaphore has
-	attempts  int8       // of the first process; the others have one
+	n         [most]int8 // each process' own n
+	attempts  int8       // of the first process; the others make one
 	end       int8       // nothing happens after it
 	copies    int8       // how often a command may run a second time, later
 	cuts      int8       // how often a script may be cut off
 	quits     int8       // how often a call may give up
-	reaped    int8       // how many permits that are over one run removes
-	locks     int8       // how often a lock is asked for under the same key
+	reaped    int8       // how many expired permits one execution removes
+	locks     int8       // how often a lock of the same key is requested
 }
 
 type phase int8
 
 const (
 	idle phase = iota
-	asks       // its acquire is on its way, or the answer
+	asks       // its acquire is in flight, or the answer
 	queued
 	holds // it works until its deadline
 )
@@ -44,10 +44,10 @@ const (
 	waits
 )
 
-// An answer is one to an acquire that is on its way.
+// An answer is the answer to an acquire in flight.
 type answer struct {
 	outcome outcome
-	token   int8 // or the stamp
+	token   int8 // the token or the stamp
 	slots   uint8
 }
 
@@ -55,15 +55,15 @@ type answer struct {
 type process struct {
 	phase    phase
 	attempt  int8
-	sent     int8 // when what it waits for was sent
+	sent     int8 // when the command was sent that it waits for
 	answer   answer
 	stamp    int8
-	acceptBy int8 // it may begin by a push before that
-	renewal  int8 // when the renewal on its way was sent; 0: none is
+	acceptBy int8 // before this it may begin by a push
+	renewal  int8 // when the renewal in flight was sent; 0: there is none
 	deadline int8
 	slots    uint8
-	push     answer // the message on its way
-	cancel   uint16 // ids that are to be cancelled
+	push     answer // the message in flight
+	cancel   uint16 // ids to be cancelled
 }
 
 // A permit is a field of the hash.
@@ -73,13 +73,13 @@ type permit struct {
 	slots uint8
 }
 
-// A state is all there is at one time.
+// A state is everything in the model at one time.
 type state struct {
 	now                       int8
 	copies, cuts, quits, lock int8
 
 	proc [most]process
-	late struct { // a copy of a command on its way
+	late struct { // a copy of a command in flight
 		kind command
 		id   int8
 	}
@@ -95,7 +95,7 @@ type state struct {
 	length  int8
 	counter int8
 	done    uint16
-	locked  int8 // until when a lock is held
+	locked  int8 // a lock is held until then
 
 	wrong string
 	last  [8]int8 // the last token of each slot
@@ -110,10 +110,10 @@ const (
 	aCancel
 )
 
-// Time returns when it is.
+// Time returns the time of the state.
 func (s state) Time() int { return int(s.now) }
 
-// broken says what is wrong.
+// broken returns the promise that the state breaks.
 func (s *state) broken() string {
 	if s.wrong != "" {
 		return s.wrong
@@ -122,20 +122,20 @@ func (s *state) broken() string {
 	for i := range s.proc {
 		if p := &s.proc[i]; s.works(i) {
 			if slots&p.slots != 0 {
-				return "two have a slot"
+				return "two permits share a slot"
 			}
 			slots |= p.slots
 		}
 	}
 	for id := range int8(2 * most) {
 		if (s.isLive(id) || s.isQueued(id)) && !s.isKnown(id) {
-			return "nobody knows of what is left"
+			return "a permit or ticket is left behind"
 		}
 	}
 	return ""
 }
 
-// isKnown reports whether a call waits or holds by the id, or sees to it that the server forgets it.
+// isKnown reports whether a call waits or holds by the id, or is going to cancel it.
 func (s *state) isKnown(id int8) bool {
 	p := &s.proc[owner(id)]
 	return p.attempt > 0 && s.id(owner(id)) == id && p.phase != idle || p.cancel&(1<<id) != 0
@@ -143,15 +143,15 @@ func (s *state) isKnown(id int8) bool {
 
 func (s *state) works(i int) bool { return s.proc[i].phase == holds && s.now < s.proc[i].deadline }
 
-// id is that of a process' present attempt.
+// id returns the id of a process' present attempt.
 func (s *state) id(i int) int8 { return int8(i) + most*(s.proc[i].attempt-1) }
 
 func owner(id int8) int { return int(id) % most }
 
-// isLive reports whether there is a permit whose time is not over.
+// isLive reports whether the permit exists and has not expired.
 func (s *state) isLive(id int8) bool { return s.permits[id].end > s.now }
 
-// liveWeight is that of all permits whose time is not over, but for one.
+// liveWeight returns the weight of all live permits except one.
 func (s *state) liveWeight(but int8) (w int8) {
 	for id := range s.permits {
 		if s.isLive(int8(id)) && int8(id) != but {
@@ -176,7 +176,7 @@ func (s *state) removeTicket(id int8) {
 	}
 }
 
-// freeSlots takes the lowest w slots that are free below n.
+// freeSlots returns the lowest w slots that are free below n.
 func (y *system) freeSlots(s *state, w, n int8) (slots uint8) {
 	for i := int8(0); i < n && int8(bits.OnesCount8(slots)) < w; i++ {
 		if s.taken&(1<<i) == 0 || !y.keeps(slotsAreMapped) {

@@ -10,16 +10,15 @@ import (
 	"os/exec"
 )
 
-// childVariable is the environment variable that makes this program a child: its spec, in JSON.
+// childVariable is the environment variable that makes this program a child. It contains the child's spec, in JSON.
 const childVariable = "LOCKMW_CHILD"
 
-// childMain says that this program can be started as a child.
+// childMain is true if this program can be started as a child.
 var childMain bool
 
-// ChildMain makes this program one that StartChild can start once more: main or TestMain calls it before
-// anything else. In a child it does not return: it runs life with the spec that StartChild was given, and
-// exits. life reads orders and writes reports, JSON values. It returns at the end of the orders at the
-// latest; io.EOF is no error.
+// ChildMain lets StartChild start this program again: main or TestMain calls it before anything else. In a child it does not
+// return: it runs life with the spec of StartChild, and exits. life reads orders and writes reports, which are JSON values. It
+// must return when the orders end; io.EOF is not an error.
 func ChildMain[Spec any](life func(spec Spec, orders *json.Decoder, reports *json.Encoder) error) {
 	childMain = true
 	text, ok := os.LookupEnv(childVariable)
@@ -27,7 +26,7 @@ func ChildMain[Spec any](life func(spec Spec, orders *json.Decoder, reports *jso
 		return
 	}
 	reports := json.NewEncoder(os.Stdout)
-	os.Stdout = os.Stderr // whatever else is printed is no report
+	os.Stdout = os.Stderr // other output is not a report
 	var spec Spec
 	err := json.Unmarshal([]byte(text), &spec)
 	if err == nil {
@@ -40,20 +39,20 @@ func ChildMain[Spec any](life func(spec Spec, orders *json.Decoder, reports *jso
 	os.Exit(0)
 }
 
-// A Child is a process that runs this program itself.
+// A Child is a process that runs this program.
 type Child struct {
 	*Process
 
-	// Orders goes to the child, which reads its end after CloseOrders.
+	// Orders goes to the child. CloseOrders ends it.
 	Orders *json.Encoder
-	// Reports comes from the child. It ends with the child: what was reported before can still be read.
+	// Reports comes from the child, and ends with it: earlier reports can still be read.
 	Reports *json.Decoder
 
 	orders, reports io.Closer
 }
 
-// StartChild starts a child, which is killed when ctx ends. edit may change its command; it may be nil.
-// CloseOrders, CloseReports and Kill belong to the caller.
+// StartChild starts a child, which is killed when ctx ends. edit may change its command; it may be nil. The caller has to call
+// CloseOrders, CloseReports and Kill.
 func StartChild(ctx context.Context, spec any, edit func(*exec.Cmd)) (*Child, error) {
 	if !childMain {
 		return nil, errors.New("main or TestMain has to call ChildMain before anything else")
@@ -68,7 +67,7 @@ func StartChild(ctx context.Context, spec any, edit func(*exec.Cmd)) (*Child, er
 	}
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Env = append(os.Environ(), childVariable+"="+string(text),
-		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // the race detector makes each end last a second
+		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // the race detector delays each exit by a second
 	if edit != nil {
 		edit(cmd)
 	}
@@ -80,7 +79,7 @@ func startChild(cmd *exec.Cmd) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not StdoutPipe, which is closed at the child's end with its last reports unread.
+	// StdoutPipe would be closed at the child's end with its last reports unread.
 	reports, stdout, err := os.Pipe()
 	if err != nil {
 		return nil, err

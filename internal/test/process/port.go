@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// FreeAddr returns an address of this machine at which nobody listens. Its port is below those that systems give to
-// connections (32768 and up on Linux): a server that is down for a while finds it free again, and those who look for the
-// server meet nobody else. Another program may still take it first.
+// FreeAddr returns an address of this machine that is not in use. Its port is below the range that systems give to connections
+// (32768 and up on Linux). So a server that is down for a while finds its port free again, and its clients reach no other
+// program. Another program may still take the port first.
 func FreeAddr(ctx context.Context) (string, error) {
 	const lowest, end, tries = 10_000, 32_768, 100
 	var err error

@@ -7,8 +7,8 @@ import (
 	"github.com/lockmw/go/internal/test/process"
 )
 
-// Else a client somewhere on the machine may get the port of a server that is down, and a restart fails.
-func TestAFreePortIsNoneThatConnectionsGet(t *testing.T) {
+// Otherwise a client on the machine may get the port of a server that is down, and the restart fails.
+func TestAFreePortIsNotGivenToConnections(t *testing.T) {
 	for range 100 {
 		addr, err := process.FreeAddr(t.Context())
 		if err != nil {

@@ -4,8 +4,7 @@
 //	…
 //	p.Kill()
 //
-// On Linux a process ends with the one that started it, whatever becomes of that: a test that timed out
-// leaves nothing behind.
+// On Linux a process ends with the one that started it, however that ends: a test that times out leaves no process behind.
 package process
 
 import (
@@ -16,7 +15,7 @@ import (
 	"sync"
 )
 
-// A Process is a program that runs. Its methods are safe for concurrent use.
+// A Process is a running program. Its methods are safe for concurrent use.
 type Process struct {
 	cmd    *exec.Cmd
 	output *tail
@@ -24,7 +23,7 @@ type Process struct {
 	err    error // of its end; set before ended is closed
 }
 
-// Start runs cmd. The end of what it prints is kept for Output, unless cmd says where that goes.
+// Start runs cmd. The end of its output is kept for Output, unless cmd has an output already.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, output: new(tail), ended: make(chan struct{})}
 	if cmd.Stdout == nil {
@@ -37,7 +36,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	started := make(chan error)
 	go func() {
 		defer close(p.ended)
-		// The process ends with the thread that started it (endWithParent): this one is kept.
+		// The process ends with the thread that started it (endWithParent), so this thread is kept.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -51,17 +50,17 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// PID returns the number of the process.
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Pause stops the process, and returns when all its threads stand still; Resume lets them go on. The
-// error is errors.ErrUnsupported elsewhere than on Linux.
+// Pause stops the process, and returns when all its threads have stopped; Resume continues them. The error is
+// errors.ErrUnsupported on systems other than Linux.
 func (p *Process) Pause(ctx context.Context) error { return p.pause(ctx) }
 
 // Resume ends Pause. The process may have ended.
 func (p *Process) Resume() error { return p.resume() }
 
-// Kill ends the process without a chance to do anything, and waits for its end. It may have ended.
+// Kill ends the process immediately, and waits for its end. It may have ended before.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
@@ -76,10 +75,10 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Output returns the end of what the process has printed so far.
+// Output returns the end of the output so far.
 func (p *Process) Output() string { return p.output.text() }
 
-// tail keeps the end of what a process prints.
+// tail keeps the end of a process' output.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endWithParent lets the kernel kill the process when the thread that started it ends.
+// endWithParent makes the kernel kill the process when the thread that started it ends.
 func endWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -19,7 +19,7 @@ func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
-// pause waits after the signal: it only requests that the threads stop.
+// pause waits after the signal, which only requests that the threads stop.
 func (p *Process) pause(ctx context.Context) error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err

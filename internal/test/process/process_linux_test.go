@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/go/internal/test/process"
 )
 
-func TestPausedProcessStandsStillAtOnce(t *testing.T) {
+func TestPausedProcessHasStopped(t *testing.T) {
 	path, err := exec.LookPath("yes")
 	if err != nil {
 		t.Skip(err)
@@ -35,7 +35,7 @@ func TestPausedProcessStandsStillAtOnce(t *testing.T) {
 		for _, file := range states {
 			stat, err := os.ReadFile(file)
 			if err != nil || !strings.Contains(string(stat), ") T ") {
-				t.Fatalf("a thread goes on: %s, %v", stat, err)
+				t.Fatalf("a thread runs: %s, %v", stat, err)
 			}
 		}
 		if err := p.Resume(); err != nil {
@@ -47,6 +47,6 @@ func TestPausedProcessStandsStillAtOnce(t *testing.T) {
 		t.Errorf("resuming a killed process: %v", err)
 	}
 	if p.Err() == nil {
-		t.Error("a killed process has ended well")
+		t.Error("a killed process has ended without an error")
 	}
 }

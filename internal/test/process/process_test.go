@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// echo reports its orders, each with the spec, until one says what error to end with.
+// echo reports each of its orders with the spec. One order makes it end with an error.
 func echo(spec string, orders *json.Decoder, reports *json.Encoder) error {
 	fmt.Println("this is no report")
 	for {
@@ -88,7 +88,7 @@ func TestChildEndsWithItsContext(t *testing.T) {
 	c := start(t, ctx)
 	cancel()
 	if c.Err() == nil {
-		t.Error("it ended well")
+		t.Error("it ended without an error")
 	}
 }
 

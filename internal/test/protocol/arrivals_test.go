@@ -2,7 +2,7 @@ package protocol
 
 import "slices"
 
-// arrivals is what is on its way and is awaited by no process.
+// arrivals adds the arrival of messages and commands that no process waits for.
 func (e *expander) arrivals() {
 	for j, c := range e.from.commands {
 		switch {
@@ -44,8 +44,8 @@ func (e *expander) arrivals() {
 	}
 }
 
-// forgeries is what a client may publish that hears all messages (rule 27): each of them again, which changes nothing at the
-// server, and made-up ones.
+// forgeries adds what a client that reads all messages may publish (rule 27): repetitions, which change nothing on the server,
+// and forged messages.
 func (e *expander) forgeries() {
 	forge := func(what string, n push) {
 		e.can(move{text: what, id: n.id, kind: fault}, func(s *state) {
@@ -91,7 +91,7 @@ func (s *state) isAttended(id ident) bool {
 	return p != nil && p.phase != dead && p.phase != lapsed
 }
 
-// server is what time changes on the server.
+// server adds what time changes on the server.
 func (e *expander) server() {
 	e.expiry(e.from.holder)
 	e.losses(e.from.holder)
@@ -104,21 +104,21 @@ func (e *expander) server() {
 	if e.from.kept != 0 {
 		e.can(move{text: "kept place expires", id: nobody, kind: chance}, func(s *state) { s.kept = 0 })
 	}
-	if first := e.from.queue[0].id; first != nobody && e.from.holder == nobody && e.keeps(settles) {
-		e.can(move{text: "comes to the head: a late poll runs", id: first, kind: chance}, func(s *state) {
-			e.settleAndJudge(s, s.takeEnded())
+	if first := e.from.queue[0].id; first != nobody && e.from.holder == nobody && e.keeps(pollsGrant) {
+		e.can(move{text: "is granted by a late poll", id: first, kind: chance}, func(s *state) {
+			e.grantNextAndJudge(s, s.takeEnded())
 		})
 	}
 }
 
-// liveness is how the server sees that a process lives which has tickets. One that waits beats, unless it is too slow. If it does
-// not wait, tickets that it has forgotten die in time.
+// liveness adds when the server considers a process with tickets dead or alive. A waiting process beats, unless it is too slow.
+// If it does not wait, tickets that it has forgotten die eventually.
 func (e *expander) liveness(i int) {
 	p := &e.from.process[i]
 	beats := p.phase != dead && slices.ContainsFunc(e.from.queue[:], func(t ticket) bool { return t.id.process() == i && e.from.user(t.id) != nil })
 	if e.from.hasTicket(i, false) {
 		unseen := func(s *state) { s.see(e.system, newIdent(i, 0), false) }
-		if m := (move{text: "was not seen for long", who: i}); beats && e.keeps(waitersBeat) {
+		if m := (move{text: "counts as dead", who: i}); beats && e.keeps(waitersBeat) {
 			e.delay(m, unseen)
 		} else {
 			e.can(m, unseen)
@@ -129,8 +129,8 @@ func (e *expander) liveness(i int) {
 	}
 }
 
-// expiry is the end of a hold's lease or accept window. It cannot come before the process has seen its
-// deadline pass. With the last reader either the key expires, or a script finds that all readers have.
+// expiry adds the end of a hold's lease or accept window. The process must have seen its deadline pass before that. After the
+// last reader, either the key expires, or a script finds that all readers have expired.
 func (e *expander) expiry(id ident) {
 	p := e.from.user(id)
 	if id == nobody || e.from.waiting || p != nil && p.phase == holding && e.keeps(deadlineIsFirst) {
@@ -138,12 +138,12 @@ func (e *expander) expiry(id ident) {
 	}
 	e.elapse(move{text: "expires", id: id}, func(s *state) { s.expire(id) })
 	if e.from.readers[0] == id && e.from.readers[1] == nobody {
-		e.elapse(move{text: "expires, which is seen", id: id}, func(s *state) { s.ended = s.expire(id) })
+		e.elapse(move{text: "expires, and a script notices", id: id}, func(s *state) { s.ended = s.expire(id) })
 	}
 }
 
-// elapse is a move that happens unless a process prevents it in time. It is a fault if a live process should
-// have.
+// elapse adds a move that happens unless a process prevents it in time. It is a fault if a live process should have prevented
+// it.
 func (e *expander) elapse(m move, f func(s *state)) {
 	if !e.from.isAttended(m.id) {
 		e.can(m, f)
@@ -152,7 +152,7 @@ func (e *expander) elapse(m move, f func(s *state)) {
 	}
 }
 
-// delay is a move that happens because a live process is too slow.
+// delay adds a move that happens because a live process is too slow.
 func (e *expander) delay(m move, f func(s *state)) {
 	if e.from.faults.delays > 0 {
 		m.kind = fault

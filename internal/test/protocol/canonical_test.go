@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// tidy removes what cannot have an effect any more.
+// tidy removes everything that can no longer have an effect.
 func (y *system) tidy(s *state) {
 	for y.dropRefused(s) {
 	}
@@ -44,7 +44,7 @@ func filled[E comparable](list []E) int {
 	return len(list)
 }
 
-// tidyHistory removes what is not checked any more.
+// tidyHistory removes what is no longer checked.
 func (s *state) tidyHistory() {
 	if s.isFree() {
 		s.token = 0
@@ -59,7 +59,7 @@ func (s *state) tidyHistory() {
 		s.outrun = 0
 	}
 	for i := range s.process {
-		if p := &s.process[i]; p.held != nobody && p.run[0] == nobody {
+		if p := &s.process[i]; p.held != nobody && p.batch[0] == nobody {
 			p.ends = false
 		}
 	}
@@ -101,8 +101,8 @@ func (y *system) matters(s *state, id ident) bool {
 	return s.process[id.process()].id == id || s.user(id) != nil || s.atServer(id) || y.mayBeAcquired(s, id)
 }
 
-// canonical replaces s by the one state that stands for all that differ only in the names of
-// processes and ids, in the distance of tokens, and in the order of what has no order.
+// canonical replaces s by one representative of all states that differ only in the names of processes and ids, in the distances
+// of tokens, and in the order of unordered things.
 func (y *system) canonical(s *state) {
 	y.tidy(s)
 	y.rank(s)
@@ -119,7 +119,7 @@ func (y *system) canonical(s *state) {
 	slices.SortFunc(s.pushes[:filled(s.pushes[:])], comparePushes)
 }
 
-// rank replaces tokens by their ranks. A stamp matters only by the pushes that it outdates.
+// rank replaces tokens by their ranks. Only the pushes that a stamp outdates matter, not its value.
 func (y *system) rank(s *state) {
 	for i := range s.process {
 		p := &s.process[i]
@@ -135,7 +135,7 @@ func (y *system) rank(s *state) {
 	present := uint64(0)
 	s.eachToken(func(t *token) { present |= 1 << *t })
 	if y.someRead() {
-		present |= 1 << s.counter // readers may take it for their token
+		present |= 1 << s.counter // readers may receive it as their token
 	}
 	s.eachReserved(func(t token) { present |= 1 << t })
 	present &^= 1
@@ -191,7 +191,7 @@ func (s *state) rankPlaces() {
 	s.served = served
 }
 
-// renumber counts the ids of each process from 1 on.
+// renumber numbers the ids of each process from 1.
 func (s *state) renumber() {
 	used := s.done
 	s.eachIdent(func(id *ident) { used[id.process()] |= id.bit() })
@@ -223,9 +223,9 @@ func (s *state) eachIdent(f func(*ident)) {
 		f(&s.process[i].id)
 		f(&s.process[i].predecessor)
 		f(&s.process[i].held)
-		s.process[i].run.each(f)
+		s.process[i].batch.each(f)
 		s.process[i].had.each(f)
-		s.process[i].push.run.each(f)
+		s.process[i].push.batch.each(f)
 	}
 	for i := range s.commands {
 		f(&s.commands[i].id)
@@ -234,6 +234,6 @@ func (s *state) eachIdent(f func(*ident)) {
 	}
 	for i := range s.pushes {
 		f(&s.pushes[i].id)
-		s.pushes[i].run.each(f)
+		s.pushes[i].batch.each(f)
 	}
 }

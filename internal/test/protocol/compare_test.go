@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// compare checks what the server has stored against the model.
+// compare compares what the server has stored with the model.
 func (w *twin) compare(*rapid.T) {
 	for _, p := range w.state.pushes {
-		w.runs[p.id] = filled(p.run[:])
+		w.batches[p.id] = filled(p.batch[:])
 	}
 	w.state.pushes = [maxPushes]push{}
 	w.compareHolders()
@@ -28,12 +28,12 @@ func (w *twin) compare(*rapid.T) {
 	w.state.rankPlaces()
 }
 
-// promise notes for how long an answer lets its process hold the lock.
+// promise records for how long an answer lets its process hold the lock.
 func (w *twin) promise(id ident, ms int) {
 	w.promised[id] = max(w.promised[id], time.Duration(ms)*time.Millisecond)
 }
 
-// compareHolders also checks that holds last as long as was promised.
+// compareHolders also checks that holds last as long as promised.
 func (w *twin) compareHolders() {
 	ctx := w.Context()
 	now, err := w.rdb.Time(ctx).Result()
@@ -43,7 +43,7 @@ func (w *twin) compareHolders() {
 	ttl, err := w.rdb.PTTL(ctx, w.key).Result()
 	w.check(err)
 	w.compareBehind(fields["waiters"])
-	w.compareRun(fields["tokens"], fields["token"])
+	w.compareBatch(fields["tokens"], fields["token"])
 	left := make(map[string]time.Duration)
 	for field, value := range fields {
 		if id, ok := strings.CutPrefix(field, "reader:"); ok {
@@ -60,18 +60,18 @@ func (w *twin) compareHolders() {
 			continue
 		}
 		if got, ok := left[id.String()]; !ok || got < w.promised[id]-time.Minute {
-			w.Errorf("the server has %v for %v, and has promised %v", id, got, w.promised[id])
+			w.Errorf("the server keeps the hold %v for %v, and promised %v", id, got, w.promised[id])
 		}
 		delete(left, id.String())
 	}
 	maps.DeleteFunc(w.promised, func(id ident, _ time.Duration) bool { return !w.state.has(id) })
-	maps.DeleteFunc(w.runs, func(id ident, _ int) bool { return !w.state.has(id) }) // a later hold by the same id has a run of its own
+	maps.DeleteFunc(w.batches, func(id ident, _ int) bool { return !w.state.has(id) }) // a later hold by the same id has a batch of its own
 	if len(left) > 0 {
-		w.Errorf("the model does not have %v", left)
+		w.Errorf("holds that the model does not have: %v", left)
 	}
 }
 
-// compareBehind checks how many calls the server says wait behind the holder, in its process.
+// compareBehind compares the number of calls that the server shows behind the holder, in its process.
 func (w *twin) compareBehind(field string) {
 	want := 0
 	if w.state.holder != nobody {
@@ -83,30 +83,30 @@ func (w *twin) compareBehind(field string) {
 		w.check(err)
 	}
 	if got != want {
-		w.Errorf("behind %v wait %d by the server, want %d", w.state.holder, got, want)
+		w.Errorf("calls behind %v: %d on the server, want %d", w.state.holder, got, want)
 	}
 }
 
-// compareRun checks for how many the server has reserved tokens. They are of microseconds that have passed, and none have if the
-// run of the script that grants the lock has taken the present one before: for a place, or to look for live readers.
-func (w *twin) compareRun(tokens, first string) {
+// compareBatch compares the number of reserved tokens. They come from microseconds that have passed. There are none if the
+// granting execution has already used the present microsecond, for a place or to look for live readers.
+func (w *twin) compareBatch(tokens, first string) {
 	id, got, want := w.state.holder, "1", "1"
 	if tokens != "" {
 		got = tokens
 	}
 	if id != nobody {
-		want = fmt.Sprint(1 + w.runs[id])
+		want = fmt.Sprint(1 + w.batches[id])
 	}
 	switch {
 	case got == want:
 	case got == "1" && (w.hadReaders || w.isPlaceBefore(first)):
-		w.runs[id] = 0 // there were no tokens for it
+		w.batches[id] = 0 // no microsecond was left for tokens
 	default:
-		w.Errorf("%v is granted the lock with %s tokens by the server, want %s", id, got, want)
+		w.Errorf("the server grants %v the lock with %s tokens, want %s", id, got, want)
 	}
 }
 
-// isPlaceBefore reports whether a ticket stands, or a place is kept, at the number before a token.
+// isPlaceBefore reports whether a ticket or a kept place has the number directly before a token.
 func (w *twin) isPlaceBefore(first string) bool {
 	token, err := strconv.ParseInt(first, 10, 64)
 	w.check(err)
@@ -116,7 +116,7 @@ func (w *twin) isPlaceBefore(first string) bool {
 	return there > 0 || w.rdb.Get(w.Context(), w.kept()).Val() == place
 }
 
-const crowd = "#readers" // stands in the queue for the waiting readers
+const crowd = "#readers" // the queue's entry for all waiting readers
 
 func (w *twin) compareQueue() {
 	var wantQueue, wantReaders []string
@@ -136,19 +136,19 @@ func (w *twin) compareQueue() {
 	readers, err := w.rdb.ZRange(w.Context(), w.key+":readqueue", 0, -1).Result()
 	w.check(err)
 	if !slices.Equal(queue, wantQueue) || !slices.Equal(readers, wantReaders) {
-		w.Errorf("in the queue are %q and %q; the model has %q and %q", queue, readers, wantQueue, wantReaders)
+		w.Errorf("the queue has %q and the readers %q, want %q and %q", queue, readers, wantQueue, wantReaders)
 	}
 }
 
-// compareKept compares which tickets stand before the kept place, and which at it.
+// compareKept compares the tickets before the kept place, and at it.
 func (w *twin) compareKept() {
 	kept, err := w.rdb.Get(w.Context(), w.kept()).Result()
 	if err != nil && err != redis.Nil {
 		w.Fatal(err)
 	}
-	isKept := err == nil && kept != "0" // which marks one that is over
+	isKept := err == nil && kept != "0" // 0 marks an ended place
 	if isKept != (w.state.kept != 0) {
-		w.Fatalf("a place is kept: %q by the server, %d by the model", kept, w.state.kept)
+		w.Fatalf("kept place: %q on the server, %d in the model", kept, w.state.kept)
 	}
 	if !isKept {
 		return
@@ -164,12 +164,12 @@ func (w *twin) compareKept() {
 		}
 		queue = slices.DeleteFunc(queue, func(s string) bool { return s == crowd })
 		if !slices.Equal(queue, want) {
-			w.Errorf("before the kept place are %q, in the model %q", queue, want)
+			w.Errorf("tickets before the kept place: %q, want %q", queue, want)
 		}
 	}
 }
 
-// compareCounter allows for numbers that were reserved in vain.
+// compareCounter allows for numbers that were reserved but not used.
 func (w *twin) compareCounter() {
 	fence, err := w.rdb.Get(w.Context(), w.key+":fence").Int64()
 	if err != nil && err != redis.Nil {
@@ -184,20 +184,20 @@ func (w *twin) compareCounter() {
 func (w *twin) compareDone() {
 	for _, id := range ids() {
 		if n, err := w.rdb.Exists(w.Context(), w.done(id)).Result(); err != nil || (n == 1) != w.state.isDone(id) {
-			w.Errorf("%v is marked as over: %v by the server, %v; %v by the model", id, n == 1, err, w.state.isDone(id))
+			w.Errorf("%v has a done mark: %v on the server, %v; want %v", id, n == 1, err, w.state.isDone(id))
 		}
 	}
 }
 
-// inbox is that of the process of an id.
+// inbox names the inbox of an id's process.
 func (w *twin) inbox(id ident) string {
-	if id.number() == toRun {
-		return "inbox:runs"
+	if id.number() == toBatch {
+		return "inbox:batch"
 	}
 	return fmt.Sprintf("inbox:%d", id.process())
 }
 
-// now is the server's time (ms).
+// now returns the server's time (ms).
 func (w *twin) now() int64 {
 	now, err := w.rdb.Time(w.Context()).Result()
 	w.check(err)

@@ -1,58 +1,57 @@
-// Package protocol is a model of the lock's protocol, and nothing but tests. It visits every state that a few
-// processes, the scripts and whatever is on its way between them can get into, with each fault in each place.
+// Package protocol is a model of the lock's protocol, and contains only tests. It visits every state that a few processes,
+// the scripts and everything in flight between them can get into, with each fault in each place.
 //
 //	go test -v ./internal/test/protocol
 //	go test -v ./internal/test/protocol -contenders both,both,fair -acquisitions 1 -delays 2 -timeout 1h
 //
-// A process takes the plain lock, a fair lock whose place in the queue is kept when the call gives up, a fair lock as one
-// of a run, or a read-write lock for writing, for reading or for both. A hold for writing it may downgrade.
+// A process takes the plain lock, a fair lock whose place is kept when the call gives up, a fair lock as a member of a
+// grant batch, or a read-write lock for writing, for reading or for both. It may downgrade a write hold.
 //
-// In every state these promises are checked:
+// These promises are checked in every state:
 //
-//   - ME: two processes never hold the lock by the promise, unless both read.
-//   - F: a hold for writing starts with a token above all tokens before it, a hold for reading with a token
-//     not below that of the last write. No such hold goes on after a later one has started.
-//   - No ghost: every hold and ticket on the server belongs to a call that waits or holds, to a dead process,
-//     or to a cancel that is repeated until it is confirmed. So nothing of a call that has ended must wait
-//     for its lease to end, or for the poll of another process.
-//   - Fairness: after a writer all waiting readers are admitted before the next writer. After a phase of
-//     readers a waiting writer is next. While a writer waits, readers are admitted only as a new phase. No
-//     script leaves a ticket waiting for nobody: if a waiting writer gives up, its cancel admits the readers
-//     behind it.
-//   - Turns: while a writer waits, at most one phase of readers begins; while a reader waits, at most one
-//     writer is granted the lock. Each fault allows one more, because the place in the queue decides if holds
-//     expire.
-//   - Leases: a script never makes a hold end sooner.
+//   - ME, mutual exclusion: no two processes hold the lock before their deadlines, unless both read.
+//   - F, fencing: a write hold starts with a token above all earlier ones, a read hold with a token not below that of the
+//     last write. No such hold continues after a later one has started.
+//   - No ghost: every hold and ticket on the server belongs to a call that waits or holds, to a dead process, or to a
+//     cancel that is repeated until it is confirmed. So nothing that an ended call leaves behind has to wait for the end
+//     of its lease, or for the poll of another process.
+//   - Fairness: after a writer all waiting readers are admitted before the next writer. After a phase of readers a
+//     waiting writer is next. While a writer waits, readers are admitted only as a new phase. No script leaves a ticket
+//     waiting without a reason: if a waiting writer gives up, its cancel admits the readers behind it.
+//   - Turns: while a writer waits, at most one phase of readers begins; while a reader waits, at most one writer is
+//     granted the lock. Each fault allows one more, because after an expiry the head of the queue decides.
+//   - Leases: no script makes a hold end sooner.
 //   - Places: a kept place is not used again after its ticket was granted and released.
-//   - Order: a call that waits keeps its place in the queue, whatever becomes of its grants, and no run overtakes it.
-//   - Nobody is stuck: from each state, moves that are sure to come in time lead to one in which all calls
-//     have ended and the lock is free. Faults, pushes and late copies are not among these moves. So every run
-//     in which faults come to an end arrives there, if whatever is possible again and again happens at last.
+//   - Order: a waiting call keeps its place in the queue, whatever happens to its grants, and no grant batch overtakes it.
+//   - Live: no ticket of a live process is taken for dead.
+//   - Nobody is stuck: from each state, moves that are sure to happen lead to one in which all calls have ended and the
+//     lock is free. Faults, pushes and late copies are not among these moves. So every execution in which the faults come
+//     to an end arrives there, if a move that stays possible happens eventually.
 //
-// Anybody may publish messages. So a push may arrive again, at any time. One that is made up or changed has no proof, and is
-// ignored (rule 27): it is a move only while the rule is off.
+// Anybody may publish messages, so a push may arrive again at any time. A forged push has no proof and is ignored (rule
+// 27): it is a move only while that rule is off.
 //
-// Each rule of docs/protocol.md that the model has can be switched off (rules_test.go), and a test shows
-// which promise breaks (need_test.go); -v prints the shortest way to it. Random runs compare the model's
-// scripts with the real ones.
+// Each modelled rule of docs/protocol.md can be switched off (rules_test.go). A test shows which promise breaks without it
+// (need_test.go); -v prints the shortest path to the breach. Random executions compare the model's scripts with the real
+// ones.
 //
-// The model is smaller than the protocol in these points:
+// The model simplifies the protocol:
 //
-//   - A process has one ticket and one hold at a time, as the cohort of a plain lock has. It passes nothing on
-//     by itself but a run (rule 25), whose calls are a process of the model each: so a grant has one token, and one
-//     for each of its run. The word that ends a run arrives at once. It does not share a hold for reading among its own calls.
-//   - It does not know how many calls wait behind a hold or share a ticket (rule 10): no script decides by that. The
-//     random runs keep count besides the model.
-//   - There is one kept place, for all processes that keep one, as for a task that is delivered twice.
-//   - There is no clock, and everything may take any time. A deadline is counted from before the run that
-//     set the expiry, and is earlier by the margin (rule 17). So when the server ends a hold, the deadline has
-//     passed. This is all that the model knows of time.
-//   - Marks in the done set last longer than copies of commands are on their way.
-//   - A ticket that got lost returns to the head of the queue.
-//   - Polls, peeks and renewals reach the server when they are sent. All that a late one could do is to grant a free
-//     lock, which is a move of its own.
-//   - The budget of a run for dead tickets is left out (rule 9): it only splits a run. So is that a ticket is
-//     passed over if nobody listens (rule 8): it only changes the order. So is the loss of what the server has
-//     stored, for which ME is not promised.
-//   - Writes to the same key in a row are one: a Cluster ends scripts only at keys that are missing.
+//   - A process has one ticket and one hold at a time, as the cohort of a plain lock has. It passes the lock on only
+//     within a grant batch (rule 25), each call of which is a process of the model. So a grant has one token, and one for
+//     each member of its batch. The message that ends a batch arrives immediately. Calls do not share a read hold.
+//   - It does not count the calls that wait behind a hold or share a ticket (rule 10): no script decides anything by that
+//     number. The random executions count them next to the model.
+//   - There is one kept place for all processes that keep one, as for a task that is delivered twice.
+//   - There is no clock, and everything may take any time. A deadline counts from before the execution that set the
+//     expiry, and is earlier by the margin (rule 17). So when the server ends a hold, its deadline has passed. The model
+//     knows nothing else about time.
+//   - Done marks last longer than copies of commands are in flight.
+//   - A lost ticket returns to the head of the queue.
+//   - Polls, peeks and renewals reach the server when they are sent. A late one could only grant a free lock, which is a
+//     move of its own.
+//   - It omits the limit on tickets per execution (rule 9), which only splits an execution, and tickets that are passed
+//     over because no process listens (rule 8), which only changes the order. It also omits the loss of the server's data,
+//     for which ME is not promised.
+//   - Consecutive writes to the same key count as one: a Cluster ends scripts only at missing keys.
 package protocol

@@ -10,15 +10,15 @@ import (
 	"github.com/lockmw/go/internal/test/states"
 )
 
-// A search visits all states of a system, breadth first. A state that was visited is known by a hash
-// of 64 bits: that two of ten million share one has a chance of 3 in a million, and a test that was
-// lucky is not the next time, as the hash is seeded.
+// A search visits all states of a system, breadth first. It recognises visited states by a 64-bit hash: the chance that two of
+// ten million states share one is 3 in a million. The hash is seeded, so a breach that one execution misses is found by the
+// next.
 type search struct {
 	*system
-	most    int  // states to visit
+	most    int  // states to visit at most
 	cut     bool // there are more
 	seed    maphash.Seed
-	index   map[uint64]uint32 // of a hash, in the order of visits
+	index   map[uint64]uint32 // of hashes, in the order of visits
 	hashes  []uint64
 	parents []uint32
 	edges   edges // sure moves
@@ -41,7 +41,7 @@ func (y *system) newSearch() *search {
 
 func (h *search) hash(s *state) uint64 { return maphash.Comparable(h.seed, *s) }
 
-// visit notes a canonical state, unless it was visited.
+// visit adds a canonical state, unless it was visited before.
 func (h *search) visit(s *state, parent int) (i int, fresh bool) {
 	sum := h.hash(s)
 	if i, ok := h.index[sum]; ok {
@@ -55,8 +55,8 @@ func (h *search) visit(s *state, parent int) (i int, fresh bool) {
 	return i, true
 }
 
-// run visits states until there are no more, or until one breaks a promise. It returns the index of that
-// one, and how it breaks it; -1 if there is none, or if there are too many states.
+// run visits states until none is left, or until one breaks a promise. It returns the index of that state and the breach; -1 if
+// no state breaks one, or if there are too many states.
 func (h *search) run(wrong promise) (i int, what string) {
 	s := h.start()
 	h.canonical(&s)
@@ -93,7 +93,7 @@ func (h *search) run(wrong promise) (i int, what string) {
 	return -1, ""
 }
 
-// stuck returns the nearest state from which no sure moves lead to one where all is over, or -1. It needs all states.
+// stuck returns the nearest state from which no sure moves lead to the end of all calls, or -1. It needs all states.
 func (h *search) stuck() int {
 	if h.cut {
 		return -1
@@ -113,7 +113,7 @@ func (h *search) stuck() int {
 	return slices.Index(h.good, false)
 }
 
-// found is what the search has found: state i breaks a promise; -1: none does.
+// found makes the result of the search: state i breaks a promise; -1: none does.
 func (h *search) found(i int, broken string) states.Found {
 	f := states.Found{States: len(h.hashes), Cut: h.cut}
 	if i >= 0 {
@@ -122,7 +122,7 @@ func (h *search) found(i int, broken string) states.Found {
 	return f
 }
 
-// trace lists the moves that lead to state i, with the names that processes and ids have on the way.
+// trace lists the moves that lead to state i, with the names of processes and ids at that time.
 func (h *search) trace(i int) string {
 	var path []int
 	for ; i > 0; i = int(h.parents[i]) {

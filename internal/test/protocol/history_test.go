@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// A wrong is something that must not happen on the way from one state to the next.
+// A wrong is a fault on the way from one state to the next.
 type wrong uint16
 
 const (
 	disorder  wrong = 1 << iota // a hold has started with an old token
 	unfair                      // waiting readers were not admitted after a writer, or the reverse
-	idling                      // a script left a ticket waiting for nobody
-	shortened                   // a hold was made to end sooner
-	usedTwice                   // a kept place was taken again after its ticket had been served
-	sentBack                    // a call that has a place in the queue asked without it
-	overtaken                   // the lock was passed to a call that was not the next
-	givenUp                     // a ticket of a live process that is in time was taken for dead
+	idling                      // a script left a ticket waiting without a reason
+	shortened                   // a script made a hold end sooner
+	usedTwice                   // a kept place was used again after its ticket was released
+	sentBack                    // a call with a place in the queue asked without it
+	overtaken                   // the lock was passed to a call that was not next
+	givenUp                     // a ticket of a punctual live process was taken for dead
 )
 
 var wrongs = []string{
 	"a hold has started with an old token",
 	"the other side was not admitted",
-	"a ticket waits for nobody",
+	"a ticket waits without a reason",
 	"a hold was shortened",
 	"a place was used again",
 	"a call has left its place",
@@ -40,10 +40,10 @@ func (w wrong) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// noteStart notes that a process has begun to rely on its hold.
+// noteStart records that a process has begun to rely on its hold.
 func (s *state) noteStart(p *process) {
 	if p.forgotten {
-		return // what it writes is refused if a later one has written
+		return // its writes are refused once a later hold has written
 	}
 	if p.token < s.written || p.token <= s.started && !p.reads {
 		s.wrongs |= disorder
@@ -54,7 +54,7 @@ func (s *state) noteStart(p *process) {
 	}
 }
 
-// noteGrant notes that t was granted the lock for itself.
+// noteGrant records a grant to t alone.
 func (s *state) noteGrant(t ticket) {
 	s.stood, s.passed = 0, 0
 	if t.keeps {
@@ -70,7 +70,7 @@ func (s *state) noteGrant(t ticket) {
 	}
 }
 
-// notePhase notes that readers were admitted: that they began a phase, or joined one.
+// notePhase records that admitted readers began a phase, or joined one.
 func (s *state) notePhase(began bool) {
 	s.outrun = 0
 	if !s.hasLive(false) {
@@ -82,21 +82,21 @@ func (s *state) notePhase(began bool) {
 	s.passed++
 }
 
-// noteDead notes that a ticket is taken for dead.
+// noteDead records that a ticket is taken for dead.
 func (y *system) noteDead(s *state, id ident) {
 	if p := s.user(id); p != nil && p.phase == queued && y.faults.delays == 0 {
 		s.wrongs |= givenUp
 	}
 }
 
-// noteServed notes that the ticket of the holder was granted and released.
+// noteServed records that the holder's ticket was granted and released.
 func (s *state) noteServed() {
 	if s.stood != 0 {
 		s.served |= 1 << s.stood
 	}
 }
 
-// judge compares the state before and after settle.
+// judge compares the states before and after grantNext.
 func (s *state) judge(before *state, after end) {
 	isIn := func(t ticket) bool {
 		return !t.reads || t.unseen || s.reads(t.id) || s.index(t.id) >= 0 && t.place <= s.admit
@@ -109,7 +109,7 @@ func (s *state) judge(before *state, after end) {
 		s.wrongs |= unfair
 	}
 	switch {
-	case s.admit != 0 || before.admit != 0: // another run is to come, or a poll
+	case s.admit != 0 || before.admit != 0: // another execution is to come, or a poll
 	case s.isFree() && (s.hasLive(true) || s.hasLive(false)), s.isRead() && s.hasLive(true) && !s.hasLive(false):
 		s.wrongs |= idling
 	}

@@ -16,9 +16,9 @@ type move struct {
 type moveKind uint8
 
 const (
-	sure   moveKind = iota // happens in time, if the state stays as it is
+	sure   moveKind = iota // happens eventually, if the state stays as it is
 	chance                 // may happen, late, or never
-	fault                  // may happen so often only
+	fault                  // may happen a limited number of times
 )
 
 func (m move) String() string {
@@ -54,13 +54,13 @@ func (e *expander) expand(s *state) []step {
 	return e.steps
 }
 
-// can adds a step: a copy of the state, changed by f.
+// can adds a step to a copy of the state, changed by f.
 func (e *expander) can(m move, f func(s *state)) {
 	e.steps = append(e.steps, step{m, *e.from})
 	f(&e.steps[len(e.steps)-1].state)
 }
 
-// cutOff is the ways in which a script that runs may end after one of its writes. Nothing is answered then.
+// cutOff adds the ways in which a script may end after one of its writes, without an answer.
 func (e *expander) cutOff(m move, run func(s *state)) {
 	if e.from.faults.cuts == 0 {
 		return
@@ -75,7 +75,7 @@ func (e *expander) cutOff(m move, run func(s *state)) {
 	}
 }
 
-// calls is how a process takes the lock and releases it.
+// calls adds how a process takes the lock and releases it.
 func (e *expander) calls(i int) {
 	switch p := &e.from.process[i]; {
 	case p.phase == idle && p.left > 0:
@@ -91,10 +91,10 @@ func (e *expander) calls(i int) {
 		if !e.keeps(lapsedIsKept) {
 			e.passes(i)
 		}
-		e.can(move{text: "is seen to have run out", id: p.id}, func(s *state) { e.lose(s, i) })
+		e.can(move{text: "notices that its deadline has passed", id: p.id}, func(s *state) { e.lose(s, i) })
 	case p.phase == releasing:
 		e.can(move{text: "release runs and is answered", id: p.id}, func(s *state) {
-			if had := e.had(p, vainEndsRun); !e.runRelease(s, e.sentRelease(p)) && (p.copied || had[0] != nobody) && e.keeps(vainIsUndone) {
+			if had := e.had(p, vainEndsBatch); !e.runRelease(s, e.sentRelease(p)) && (p.copied || had[0] != nobody) && e.keeps(vainIsUndone) {
 				s.post(command{verb: cancel, id: p.held, mark: p.copied && e.keeps(lossMarks), had: had})
 			}
 			s.process[i].becomeIdle()
@@ -103,7 +103,7 @@ func (e *expander) calls(i int) {
 	}
 }
 
-// requests is how a call begins.
+// requests adds how a call begins.
 func (e *expander) requests(i int) {
 	p := &e.from.process[i]
 	for _, reads := range []bool{false, true} {
@@ -126,7 +126,7 @@ var (
 	whatFor = map[bool]string{true: " to read", false: " to write"}
 )
 
-// acquires is a run of acquire. If another ticket has the same place, either may be in front.
+// acquires adds an execution of acquire. If another ticket has the same place, either may be in front.
 func (e *expander) acquires(c command, f func(s *state, c command)) {
 	m := move{text: "acquire runs", id: c.id}
 	if c.stray {
@@ -141,7 +141,7 @@ func (e *expander) acquires(c command, f func(s *state, c command)) {
 	}
 }
 
-// ending is how a process ends its hold, or lets others read too.
+// ending adds how a process ends its hold, or lets others also read.
 func (e *expander) ending(i int) {
 	p := &e.from.process[i]
 	if p.downgrading {
@@ -170,13 +170,13 @@ func (e *expander) ending(i int) {
 	}
 }
 
-// polling is rule 7. A poll reaches the server when it is sent; server has what only a late one does.
+// polling is rule 7. A poll reaches the server when it is sent; server adds the effect of a late one.
 func (e *expander) polling(i int) {
 	p := &e.from.process[i]
 	if p.phase != queued || !e.keeps(polls) {
 		return
 	}
-	for slot := range e.polls { // it may be that another answer got lost there
+	for slot := range e.polls { // another answer may have been lost there
 		e.can(move{text: "poll runs", id: p.id}, func(s *state) {
 			s.process[i].polls[slot] = e.runPoll(s, p.id)
 		})
@@ -209,7 +209,7 @@ func (e *expander) renewals(i int) {
 	}
 }
 
-// mishaps is what may go wrong with a process and its connections.
+// mishaps adds what may go wrong with a process and its connections.
 func (e *expander) mishaps(i int) {
 	p, left := &e.from.process[i], e.from.faults
 	if p.phase == dead {
@@ -232,7 +232,7 @@ func (e *expander) mishaps(i int) {
 		})
 	}
 	if left.delays > 0 && p.phase == holding {
-		e.can(move{"runs out at its deadline", p.id, i, fault}, func(s *state) {
+		e.can(move{"reaches its deadline", p.id, i, fault}, func(s *state) {
 			s.faults.delays--
 			s.process[i].phase = lapsed
 		})
@@ -247,7 +247,7 @@ func (e *expander) mishaps(i int) {
 	}
 }
 
-// copies is which commands may be written more than once.
+// copies adds which commands may be written more than once.
 func (e *expander) copies(i int) {
 	p := &e.from.process[i]
 	written := func(what string, c command) {
@@ -264,7 +264,7 @@ func (e *expander) copies(i int) {
 		written("release", e.sentRelease(p))
 	case p.phase == holding && p.downgrading:
 		written("downgrade", p.sentDowngrade())
-	case p.phase == holding && !e.keeps(renewalsTouch): // otherwise it would do nothing
+	case p.phase == holding && !e.keeps(renewalsTouch): // otherwise a copy has no effect
 		written("renewal", command{verb: renew, id: p.held})
 	}
 }

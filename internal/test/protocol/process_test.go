@@ -6,39 +6,39 @@ type role uint8
 const (
 	writes     role = 1 << iota
 	reads           // others may read at the same time
-	handsOver       // its hold to its next request
-	downgrades      // its holds for writing
-	keeps           // its place in the queue, if it gives up
-	runs            // it is one of the calls that one process makes, and may get the lock from another of them
+	handsOver       // hands its hold over to its next request
+	downgrades      // downgrades its write holds
+	keeps           // keeps its place in the queue if it gives up
+	batches         // is one call of a process, and may receive the lock from another one
 
-	plain  = writes | handsOver
-	fair   = writes | keeps
-	runner = writes | runs
-	writer = writes | downgrades
-	reader = reads
-	both   = writer | reader
+	plain   = writes | handsOver
+	fair    = writes | keeps
+	batcher = writes | batches
+	writer  = writes | downgrades
+	reader  = reads
+	both    = writer | reader
 )
 
-var roles = map[string]role{"plain": plain, "fair": fair, "runner": runner, "writer": writer, "reader": reader, "both": both}
+var roles = map[string]role{"plain": plain, "fair": fair, "batcher": batcher, "writer": writer, "reader": reader, "both": both}
 
 // A phase is where a process is on its way to the lock and back.
 type phase uint8
 
 const (
 	idle       phase = iota // between two calls
-	requesting              // acquire is under way
+	requesting              // acquire is in flight
 	queued                  // the server has a ticket; a push or a poll will bring the grant
-	holding                 // by the promise: local now < deadline
-	lapsed                  // the deadline has passed, and the process has not noticed yet
-	releasing               // release is under way
+	holding                 // local now < deadline
+	lapsed                  // the deadline has passed, and the process has not noticed
+	releasing               // release is in flight
 	dead
 )
 
-// An answer is what a script said, on its way back.
+// An answer is the answer of a script, on its way back.
 type answer struct {
 	outcome outcome
-	token   token // of the grant, or the fencing counter in a "queued"
-	good    bool  // the deadline of the grant, or the accept window of the "queued", has not passed
+	token   token // of the grant, or the stamp of a "queued" answer
+	good    bool  // the deadline of the grant, or the accept window of "queued", has not passed
 }
 
 type outcome uint8
@@ -48,10 +48,10 @@ const (
 	granted
 	inQueue
 	busy
-	refused // the id is in the done set
+	refused // the id has a done mark
 	gone    // the polled ticket is not there
 	notHeld // the renewed hold is not there
-	asItWas // the ticket that was peeked at waits, and somebody holds the lock
+	asItWas // the peeked ticket waits, and the lock is held
 )
 
 // A process has one request or one hold at a time, as the cohort of a plain lock has.
@@ -62,26 +62,26 @@ type process struct {
 	last  uint8 // serial number of its newest id
 
 	id          ident
-	predecessor ident // the hold that the request hands over, or the ticket that got lost
-	lost        bool  // the predecessor is a ticket that got lost
-	mark        bool  // the predecessor is to be marked as over
-	wait        bool  // the call waits: it is no TryLock
-	reads       bool  // others may read meanwhile
-	downgrading bool  // downgrade is under way
+	predecessor ident // the hold that the request hands over, or the lost ticket
+	lost        bool  // the predecessor is a lost ticket
+	mark        bool  // the predecessor gets a done mark
+	wait        bool  // the call waits: it is not a TryLock
+	reads       bool  // others may read at the same time
+	downgrading bool  // downgrade is in flight
 	copied      bool  // more than one copy of acquire was written
-	stamp       token // the fencing counter in the last "queued"
-	window      bool  // the accept window of the last "queued" is open
+	stamp       token // the stamp of the last "queued" answer
+	window      bool  // the accept window of that answer is open
 	placed      bool  // the call knows its place in the queue
-	push        news  // that came before the answer to acquire
+	push        news  // a push that came before the answer to acquire
 	token       token // of the hold
 	answer      answer
-	held        ident  // the id of the lease; that of another call if it was passed on
-	run         idents // to whom it may be passed
-	had         idents // to whom it was passed
-	ends        bool   // it is passed to nobody any more
-	forgotten   bool   // by the server, too early
+	held        ident  // the id of the lease; the id of another call if it was passed on
+	batch       idents // calls to which it may be passed
+	had         idents // calls to which it was passed
+	ends        bool   // it is no longer passed on
+	forgotten   bool   // the server forgot it too early
 	stood       place  // where the ticket of the hold was kept
-	since       place  // places up to it are not newer than the hold, as its token tells
+	since       place  // no place up to this one is newer than the hold, by its token
 	polls       [2]answer
 	renewal     answer
 }
@@ -112,7 +112,7 @@ func (y *system) request(s *state, i int, reads, wait bool, predecessor ident, l
 func (p *process) sent() command {
 	return command{
 		verb: acquire, id: p.id, predecessor: p.predecessor, lost: p.lost, mark: p.mark, wait: p.wait, reads: p.reads,
-		keeps: p.is(keeps), runs: p.is(runs),
+		keeps: p.is(keeps), batches: p.is(batches),
 	}
 }
 
@@ -127,7 +127,7 @@ func (y *system) undo(s *state, id ident, mark bool) {
 	s.post(command{verb: cancel, id: id, mark: mark})
 }
 
-// answered deals with the answer to acquire.
+// answered handles the answer to acquire.
 func (y *system) answered(s *state, i int) {
 	p := &s.process[i]
 	a := p.answer
@@ -152,8 +152,8 @@ func (y *system) answered(s *state, i int) {
 	}
 }
 
-// granted starts a hold, unless the answer came too late: then the wait goes on, and a poll says what is left
-// of the grant. Until that answers, no push counts.
+// granted starts a hold, unless the answer came too late. Then the call keeps waiting and polls for what is left of the grant.
+// Until that poll is answered, no push counts.
 func (y *system) granted(s *state, i int, a answer) {
 	p := &s.process[i]
 	switch {
@@ -171,7 +171,7 @@ func (y *system) granted(s *state, i int, a answer) {
 func (y *system) hold(s *state, i int, t token) {
 	p := &s.process[i]
 	if y.keeps(grantIsLoss) {
-		y.loseRunOf(s, p.id)
+		y.loseBatchOf(s, p.id)
 	}
 	*p = process{
 		role: p.role, phase: holding, left: p.left, last: p.last, id: p.id, copied: p.copied, reads: p.reads, token: t,
@@ -180,16 +180,16 @@ func (y *system) hold(s *state, i int, t token) {
 	s.noteStart(p)
 }
 
-// pushed deals with a push which says that a queued request was granted.
+// pushed handles a push that grants a queued request.
 func (y *system) pushed(s *state, i int, n news) {
 	p := &s.process[i]
 	if (n.number > p.stamp || !y.keeps(stampIsCompared)) && (p.window || !y.keeps(windowIsChecked)) {
 		y.hold(s, i, n.token)
-		p.run = n.run
+		p.batch = n.batch
 	}
 }
 
-// arrived deals with a push.
+// arrived handles a push.
 func (y *system) arrived(s *state, n push) {
 	i := n.id.process()
 	p := &s.process[i]
@@ -198,7 +198,7 @@ func (y *system) arrived(s *state, n push) {
 	case holder != nil && holder.held == n.id && holder.phase != releasing: // the lease is known, also if it was passed on
 	case p.id != n.id || p.phase == releasing || p.held != nobody && p.held != n.id:
 		if y.keeps(grantIsLoss) {
-			y.loseRunOf(s, n.id)
+			y.loseBatchOf(s, n.id)
 		}
 		y.undo(s, n.id, y.keeps(undoMarks))
 	case p.phase == requesting:
@@ -208,7 +208,7 @@ func (y *system) arrived(s *state, n push) {
 	}
 }
 
-// polled deals with the answer to a poll or a peek.
+// polled handles the answer to a poll or a peek.
 func (y *system) polled(s *state, i int, a answer) {
 	p := &s.process[i]
 	switch a.outcome {
@@ -226,7 +226,7 @@ func (y *system) polled(s *state, i int, a answer) {
 	}
 }
 
-// renewed deals with the answer to a renewal.
+// renewed handles the answer to a renewal.
 func (y *system) renewed(s *state, i int) {
 	p := &s.process[i]
 	a := p.renewal
@@ -239,7 +239,7 @@ func (y *system) renewed(s *state, i int) {
 	}
 }
 
-// lose ends a hold without its process having released it.
+// lose ends a hold that its process did not release.
 func (y *system) lose(s *state, i int) {
 	p := &s.process[i]
 	if p.downgrading {
@@ -247,7 +247,7 @@ func (y *system) lose(s *state, i int) {
 	}
 	if y.keeps(lossIsReleased) {
 		s.post(command{
-			verb: cancel, id: p.held, mark: p.copied && y.keeps(lossMarks), had: y.had(p, lossEndsRun),
+			verb: cancel, id: p.held, mark: p.copied && y.keeps(lossMarks), had: y.had(p, lossEndsBatch),
 			keeps: p.is(keeps), served: p.is(keeps), stood: p.stood, since: p.since,
 		})
 	}
@@ -256,7 +256,7 @@ func (y *system) lose(s *state, i int) {
 
 // sentRelease returns the release that p has sent.
 func (y *system) sentRelease(p *process) command {
-	return command{verb: release, id: p.held, mark: p.copied && y.keeps(releaseMarks), keeps: p.is(keeps), had: y.had(p, releaseEndsRun)}
+	return command{verb: release, id: p.held, mark: p.copied && y.keeps(releaseMarks), keeps: p.is(keeps), had: y.had(p, releaseEndsBatch)}
 }
 
 // sentDowngrade returns the downgrade that p has sent.
@@ -267,7 +267,7 @@ func (y *system) startDowngrade(p *process) {
 	p.downgrading, p.reads = true, y.keeps(downgradeReads)
 }
 
-// downgraded deals with the answer to a downgrade.
+// downgraded handles the answer to a downgrade.
 func (y *system) downgraded(s *state, i int, held bool) {
 	p := &s.process[i]
 	p.downgrading, p.reads = false, true
@@ -283,7 +283,7 @@ func (y *system) giveUp(s *state, i int) {
 	underWay := p.isUnderWay()
 	if p.phase == releasing {
 		c, underWay = y.sentRelease(p), true
-		undo.id, undo.had = p.held, y.had(p, undoEndsRun)
+		undo.id, undo.had = p.held, y.had(p, undoEndsBatch)
 		undo.mark, undo.served, undo.stood, undo.since = c.mark, p.is(keeps), p.stood, p.since
 	}
 	if underWay {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A promise must be true in every state. It returns how it is broken, "" if it is not.
+// A promise must hold in every state. It returns its breach, "" if there is none.
 type promise func(*system, *state) string
 
 var promises = map[string]promise{
@@ -32,13 +32,13 @@ func isWrong(some wrong) promise {
 	return func(_ *system, s *state) string { return (s.wrongs & some).String() }
 }
 
-// twoHolders is a breach of ME: two processes hold the lock by the promise, and not both to read.
+// twoHolders is a breach of ME: two processes hold the lock, and not both to read.
 func twoHolders(_ *system, s *state) string {
 	holders, writers := 0, 0
 	for i := range s.process {
 		p := &s.process[i]
 		if p.phase == holding && p.forgotten && !s.isSucceeded(p) {
-			continue // it cannot know yet that others have the lock
+			continue // it cannot know yet that another process holds the lock
 		}
 		if p.phase == holding {
 			holders++
@@ -48,13 +48,13 @@ func twoHolders(_ *system, s *state) string {
 		}
 	}
 	if holders > 1 && writers > 0 {
-		return "a process writes, and is not alone"
+		return "a process writes, and another one holds the lock"
 	}
 	return ""
 }
 
-// oldToken is a breach of F: a hold for writing starts with a token that is not above all before it, or a
-// hold for reading with a token below that of the last write; or such a hold goes on after a later one has
+// oldToken is a breach of F: a write hold starts with a token that is not above all earlier ones, or a
+// read hold with a token below that of the last write; or such a hold continues after a later one has
 // started.
 func oldToken(_ *system, s *state) string {
 	if s.wrongs&disorder != 0 {
@@ -63,7 +63,7 @@ func oldToken(_ *system, s *state) string {
 	for i := range s.process {
 		p := &s.process[i]
 		if p.phase == holding && !p.forgotten && (p.token < s.written || p.token < s.started && !p.reads) {
-			return "a hold goes on after a later one has started"
+			return "a hold continues after a later one has started"
 		}
 	}
 	return ""
@@ -83,17 +83,17 @@ func starved(y *system, s *state) string {
 }
 
 // ghost is a hold or ticket on the server whose process lives and does not know of it. Only time would end
-// it, if no cancel is on its way. Cancels are sure to come, because they are repeated until they are
+// it, unless a cancel is in flight. Cancels are sure to arrive, because they are repeated until they are
 // confirmed; late copies and pushes are not.
 func ghost(_ *system, s *state) string {
 	for _, id := range append(s.readers[:], s.holder) {
 		if id != nobody && s.isGhost(id) {
-			return fmt.Sprint("nobody will release ", id)
+			return fmt.Sprint("no call will release ", id)
 		}
 	}
 	for _, t := range s.queue {
 		if t.id != nobody && s.isGhost(t.id) {
-			return fmt.Sprint("nobody will take off the queue ", t.id)
+			return fmt.Sprint("no call will take off the queue ", t.id)
 		}
 	}
 	return ""
@@ -118,7 +118,7 @@ func (s *state) isGhost(id ident) bool {
 }
 
 // isOver reports whether all calls have ended and the lock is free. Tickets of dead processes may be left:
-// the queue expires when no process comes any more.
+// the queue expires when no process uses it.
 func (s *state) isOver() bool {
 	for i := range s.process {
 		if p := &s.process[i]; p.phase != dead && (p.phase != idle || p.left > 0) {
@@ -138,7 +138,7 @@ func (i ident) String() string { return fmt.Sprintf("%c%d", 'a'+i.process(), i.n
 func (s *state) String() string {
 	parts := []string{"free"}
 	if s.holder != nobody {
-		parts[0] = fmt.Sprintf("%v has it, token %d", s.holder, s.token)
+		parts[0] = fmt.Sprintf("held by %v, token %d", s.holder, s.token)
 	} else if s.isRead() {
 		parts[0] = fmt.Sprintf("%v read, token %d", slices.DeleteFunc(s.readers[:], func(i ident) bool { return i == nobody }), s.token)
 	}

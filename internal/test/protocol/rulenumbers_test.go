@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The page that has the rules.
+// page has the rules.
 const page = "../../../docs/protocol.md"
 
 var (

@@ -16,21 +16,20 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// The model's scripts are the engine's: random runs of both give the same answers, and leave the same
-// behind.
-func TestScriptsDoWhatTheModelSays(t *testing.T) {
+// Random executions of the model's scripts and of the engine's give the same answers, and leave the same state behind.
+func TestScriptsMatchTheModel(t *testing.T) {
 	race.FindsNothing(t)
 	rdb := redistest.Redis(t).NewClient(t)
 	checks := 0
-	for _, batch := range []int{0, 1, 2} {
-		t.Run(fmt.Sprintf("batch %d", batch), func(t *testing.T) {
-			scripts := scriptsFor(batch)
+	for _, most := range []int{0, 1, 2} {
+		t.Run(fmt.Sprintf("%d readers", most), func(t *testing.T) {
+			scripts := scriptsFor(most)
 			rapid.Check(t, func(rt *rapid.T) {
 				checks++
 				w := &twin{
 					T: rt, rdb: rdb, scripts: scripts, key: fmt.Sprintf("%s:{%d}", t.Name(), checks), head: 1_000_000,
-					protocol: system{batch: batch, oneRuns: true}, promised: make(map[ident]time.Duration),
-					behind: make(map[ident]int), runs: make(map[ident]int),
+					protocol: system{maxAdmitted: most, oneBatcher: true}, promised: make(map[ident]time.Duration),
+					behind: make(map[ident]int), batches: make(map[ident]int),
 				}
 				rt.Repeat(map[string]func(*rapid.T){
 					"":          w.compare,
@@ -53,21 +52,21 @@ func TestScriptsDoWhatTheModelSays(t *testing.T) {
 
 const (
 	hour   = 3_600_000 // ms
-	window = hour / 2  // in which a grant is to be accepted
+	window = hour / 2  // accept window of a grant
 )
 
-// scriptsFor returns the scripts, with times that do not run out during a test. A run admits batch
-// readers; 0: as many as usual.
-func scriptsFor(batch int) map[string]*transport.Script {
+// scriptsFor returns the scripts, with times that do not run out during a test. An execution admits at most this many readers;
+// 0: the default.
+func scriptsFor(most int) map[string]*transport.Script {
 	p := script.DefaultParams(true)
 	p.AcceptWindow, p.QueueTTL = window*time.Millisecond, hour*time.Millisecond
-	if batch > 0 {
-		p.MaxAdmitted = batch
+	if most > 0 {
+		p.MaxAdmitted = most
 	}
 	return script.NewSet(p).All()
 }
 
-// A twin is a lock at the server and its model.
+// A twin is a lock on the server and its model.
 type twin struct {
 	*rapid.T
 	rdb     *redis.Client
@@ -79,18 +78,17 @@ type twin struct {
 	state    state
 	counter  token                   // the model's, at the last comparison
 	fence    int64                   // the server's
-	promised map[ident]time.Duration // that a hold would last
-	behind   map[ident]int           // how many calls wait behind an id in its process, as the server was told
+	promised map[ident]time.Duration // how long a hold would last
+	behind   map[ident]int           // how many calls wait behind an id in its process, as the scripts know
 	tells    int
-	runs     map[ident]int // how many are granted the lock with an id
+	batches  map[ident]int // how many calls share the grant of an id
 
-	hadReaders bool // at the last comparison somebody waited to read
+	hadReaders bool // a reader waited at the last comparison
 }
 
 func (w *twin) done(id ident) string { return fmt.Sprintf("%s:done:%v", w.key, id) }
 
-// run has tickets be as old, and processes be seen, as the model has them, and runs a script. It returns its answer, and the first
-// number in it.
+// run ages tickets and processes as the model does, and runs a script. It returns the answer, and the first number in it.
 func (w *twin) run(name string, more []string, args ...any) (first any, answer []any) {
 	ctx := w.Context()
 	tickets, alive, now := w.key+":tickets", w.key+":alive", w.now()
@@ -135,24 +133,23 @@ var names = map[outcome]string{
 	granted: "granted", inQueue: "queued", busy: "busy", refused: "refused", gone: "gone", notHeld: "not held", asItWas: "as it was",
 }
 
-// runAgain is the answer to an acquire that must run again, to admit the rest of the readers.
+// runAgain is the answer to an acquire that must run again to admit the rest of the readers.
 const runAgain = 2
 
-// The number of an id says what it is for. Ids that keep their place share one.
+// The number of an id says what it is for. Ids that keep their place share one kept place.
 const (
 	toWrite = 1 + iota
 	toRead
 	toKeep
-	toRun // as one of a run: all are of one process
+	toBatch // in batches: all of one process
 )
 
-// ids returns the ids in use. Only two of them keep their place: Redis orders tickets at the same place by
-// their names.
+// ids returns the ids in use. Only two of them keep their place: Redis orders tickets at the same place by name.
 func ids() []ident {
 	return []ident{
 		newIdent(0, toWrite), newIdent(1, toWrite), newIdent(0, toRead), newIdent(1, toRead), newIdent(2, toRead),
 		newIdent(0, toKeep), newIdent(1, toKeep),
-		newIdent(0, toRun), newIdent(1, toRun), newIdent(2, toRun),
+		newIdent(0, toBatch), newIdent(1, toBatch), newIdent(2, toBatch),
 	}
 }
 
@@ -162,7 +159,7 @@ func (w *twin) acquire(t *rapid.T) {
 	id := drawID(t, "id")
 	c := command{
 		verb: acquire, id: id, wait: rapid.Bool().Draw(t, "wait") || w.state.index(id) >= 0, reads: id.number() == toRead, keeps: id.number() == toKeep,
-		runs: id.number() == toRun,
+		batches: id.number() == toBatch,
 	}
 	if f := drawID(t, "predecessor"); f != c.id && rapid.Bool().Draw(t, "takes a place") {
 		c.predecessor, c.lost, c.mark = f, c.wait && rapid.Bool().Draw(t, "lost"), rapid.Bool().Draw(t, "mark")
@@ -171,13 +168,13 @@ func (w *twin) acquire(t *rapid.T) {
 	if c.wait {
 		args[4] = "1"
 	}
-	if c.wait && c.runs {
+	if c.wait && c.batches {
 		args[4] = "1r:secret"
 	}
 	behind, held := w.drawBehind(t), w.state.has(c.id)
 	special := c.predecessor != nobody || c.keeps || behind > 0
-	mode := map[int]string{toWrite: "write", toRead: "read", toKeep: "fair", toRun: "fair"}[id.number()]
-	if special || c.reads || c.runs || rapid.Bool().Draw(t, "extras") {
+	mode := map[int]string{toWrite: "write", toRead: "read", toKeep: "fair", toBatch: "fair"}[id.number()]
+	if special || c.reads || c.batches || rapid.Bool().Draw(t, "extras") {
 		args = append(args, mode, 1, "")
 	}
 	if special {
@@ -190,7 +187,7 @@ func (w *twin) acquire(t *rapid.T) {
 		args = append(args, 1+behind)
 	}
 	if i := slices.IndexFunc(w.state.queue[:], func(t ticket) bool { return t.id != nobody && t.place == w.state.kept }); i >= 0 {
-		c.front = c.id.String() < w.state.queue[i].id.String() // as Redis has it
+		c.front = c.id.String() < w.state.queue[i].id.String() // the order in Redis
 	}
 	var list []any
 	first := any(int64(runAgain))
@@ -199,7 +196,7 @@ func (w *twin) acquire(t *rapid.T) {
 		first, list = w.run("acquire", []string{w.done(c.id), w.done(c.predecessor), w.kept()}, args...)
 		a = w.protocol.runAcquire(&w.state, c)
 		if first == int64(runAgain) && w.state.admit == 0 && a.outcome != granted {
-			w.Fatal("acquire is to be run again, and in the model it is not")
+			w.Fatal("acquire has to run again, unlike in the model")
 		}
 	}
 	if !held && a.outcome != refused {
@@ -219,7 +216,7 @@ func (w *twin) acquire(t *rapid.T) {
 	}
 }
 
-// place returns the place of a ticket that got lost: before all others.
+// place returns a place before all others for a ticket that replaces a lost one.
 func (w *twin) place(lost bool) string {
 	if !lost {
 		return ""
@@ -230,7 +227,7 @@ func (w *twin) place(lost bool) string {
 
 func (w *twin) kept() string { return w.key + ":kept" }
 
-// ms returns for how long something is remembered.
+// ms returns how long something is remembered.
 func (w *twin) ms(remember bool) int {
 	if remember {
 		return hour
@@ -238,7 +235,7 @@ func (w *twin) ms(remember bool) int {
 	return 0
 }
 
-// wantStamp looks for the counter in an answer that says "queued".
+// wantStamp checks the counter in a "queued" answer.
 func (w *twin) wantStamp(answer []any) {
 	fence, err := w.rdb.Get(w.Context(), w.key+":fence").Int64()
 	if err != nil || len(answer) < 2 || answer[1] != fence {
@@ -317,10 +314,10 @@ func (w *twin) cancel(t *rapid.T) {
 	w.protocol.runCancel(&w.state, c)
 }
 
-// drawServed draws to whom the hold of an id was passed.
+// drawServed draws the calls to which the hold of an id was passed.
 func (w *twin) drawServed(t *rapid.T, id ident) (had idents) {
 	for _, other := range ids() {
-		if id.number() == toRun && other.number() == toRun && other != id && rapid.Bool().Draw(t, "served") {
+		if id.number() == toBatch && other.number() == toBatch && other != id && rapid.Bool().Draw(t, "served") {
 			had = had.with(other)
 		}
 	}
@@ -349,12 +346,12 @@ func (w *twin) drawBehind(t *rapid.T) int {
 	return rapid.SampledFrom([]int{0, 0, 1, 9}).Draw(t, "calls behind it")
 }
 
-// tell is right about the calls of a process, which the model leaves out.
+// tell reports the calls of a process, which the model leaves out.
 func (w *twin) tell(t *rapid.T) {
 	id, behind := drawID(t, "id"), w.drawBehind(t)
 	w.tells++
 	waited := rapid.SampledFrom([]int{0, 1500}).Draw(t, "waited")
-	got, _ := w.run("tell", nil, id.String(), behind, w.tells, waited)
+	got, _ := w.run("report_waiters", nil, id.String(), behind, w.tells, waited)
 	if w.state.holder != id {
 		w.want("telling", got, notHeld, 0)
 		return
@@ -363,7 +360,7 @@ func (w *twin) tell(t *rapid.T) {
 	w.behind[id] = behind
 }
 
-// expire ends a hold. With the last reader's the key is gone.
+// expire ends a hold. After the last reader's the key is gone.
 func (w *twin) expire(t *rapid.T) {
 	id := drawID(t, "id")
 	if !w.state.has(id) {
@@ -381,8 +378,8 @@ func (w *twin) age(t *rapid.T) {
 	w.state.see(&w.protocol, drawID(t, "id"), false)
 }
 
-// endPlace marks the kept place as over. If it expired instead, the cancel of a call that waited for longer
-// would keep it again; the model has no such calls.
+// endPlace marks the kept place as ended. If it expired instead, the cancel of a call that has waited for longer would keep it
+// again; the model has no such calls.
 func (w *twin) endPlace(*rapid.T) {
 	w.state.kept = 0
 	w.check(w.rdb.Set(w.Context(), w.kept(), 0, time.Hour).Err())

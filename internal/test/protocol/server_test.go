@@ -1,13 +1,13 @@
 package protocol
 
-// grant makes the id of t the holder, with the next token, and a token for each of its run.
-func (y *system) grant(s *state, t ticket, run idents) {
+// grant makes the id of t the holder, with the next token and a token for each member of the batch.
+func (y *system) grant(s *state, t ticket, batch idents) {
 	first := s.counter
 	if y.keeps(tokensRise) || s.counter == 0 {
 		first++
 		s.counter = first
-		if y.keeps(runHasTokens) {
-			s.counter += token(filled(run[:]))
+		if y.keeps(batchHasTokens) {
+			s.counter += token(filled(batch[:]))
 		}
 		y.wrote(s)
 	}
@@ -22,7 +22,7 @@ func (y *system) grant(s *state, t ticket, run idents) {
 	y.wrote(s)
 }
 
-// phaseToken returns the token of the readers' phase, or of the one that begins now.
+// phaseToken returns the token of the readers' phase, or of the phase that begins now.
 func (y *system) phaseToken(s *state) token {
 	switch {
 	case s.isRead():
@@ -36,13 +36,13 @@ func (y *system) phaseToken(s *state) token {
 	return s.counter
 }
 
-// read makes id a reader. The token is for the phase that it begins if there is none.
+// read makes id a reader. If there is no phase, it begins one with the token.
 func (y *system) read(s *state, id ident, phase token) {
 	if !s.isRead() {
 		s.token = phase
 	}
 	if s.reads(id) {
-		s.wrongs |= shortened // it is there, and may last longer than a new one would
+		s.wrongs |= shortened // the id reads already, and its hold may last longer than a new one would
 	} else {
 		s.addReader(id)
 	}
@@ -51,7 +51,7 @@ func (y *system) read(s *state, id ident, phase token) {
 
 func (y *system) isRefused(s *state, id ident) bool { return y.keeps(doneIsRefused) && s.isDone(id) }
 
-// markDone notes that an id is over.
+// markDone writes a done mark.
 func (y *system) markDone(s *state, id ident) {
 	s.done[id.process()] |= id.bit()
 	y.wrote(s)
@@ -101,7 +101,7 @@ func (y *system) take(s *state, c command) bool {
 		y.remove(s, c.id)
 	}
 	y.read(s, c.id, token)
-	y.settleAndJudge(s, unknown)
+	y.grantNextAndJudge(s, unknown)
 	return true
 }
 
@@ -118,7 +118,7 @@ func (y *system) runAcquire(s *state, c command) answer {
 		}
 	}
 	if y.isRefused(s, c.id) {
-		y.settleAndJudge(s, after)
+		y.grantNextAndJudge(s, after)
 		return answer{outcome: refused}
 	}
 	held := s.has(c.id)
@@ -133,13 +133,13 @@ func (y *system) runAcquire(s *state, c command) answer {
 	}
 	if c.wait {
 		if s.index(c.id) < 0 {
-			seen := y.keeps(queuersAreSeen) || s.hasTicket(c.id.process(), false) // who has not waited for long was not seen for as long
+			seen := y.keeps(queuersAreSeen) || s.hasTicket(c.id.process(), false) // a process that has not waited for long has not been seen recently
 			s.enqueue(c)
 			s.queue[s.index(c.id)].unseen = !seen
 			y.wrote(s)
 		}
 	}
-	y.settleAndJudge(s, after)
+	y.grantNextAndJudge(s, after)
 	if s.has(c.id) || y.take(s, c) {
 		s.waiting = false
 		return answer{granted, s.token, true}
@@ -155,8 +155,8 @@ func (y *system) runAcquire(s *state, c command) answer {
 
 // runPoll is poll.lua for one ticket.
 func (y *system) runPoll(s *state, id ident) answer {
-	if after := s.takeEnded(); y.keeps(settles) {
-		y.settleAndJudge(s, after)
+	if after := s.takeEnded(); y.keeps(pollsGrant) {
+		y.grantNextAndJudge(s, after)
 	}
 	switch {
 	case s.has(id):
@@ -213,13 +213,13 @@ func (y *system) runRelease(s *state, c command) bool {
 	}
 	y.giveUpPlace(s, c, keptIsReleased)
 	if s.isFree() {
-		y.settleAndJudge(s, after)
+		y.grantNextAndJudge(s, after)
 	}
 	y.removeAll(s, c.had)
 	return true
 }
 
-// giveUpPlace ends a kept place whose ticket was granted and is over.
+// giveUpPlace ends a kept place whose ticket was granted and has ended.
 func (y *system) giveUpPlace(s *state, c command, by rule) {
 	if !c.keeps {
 		return
@@ -231,7 +231,7 @@ func (y *system) giveUpPlace(s *state, c command, by rule) {
 	}
 }
 
-// undoPlace ends the kept place of a hold that may not be there to be released, unless another call has it.
+// undoPlace ends the kept place of a hold that may no longer be there to be released, unless another call has the place.
 func (y *system) undoPlace(s *state, c command, held bool) {
 	if held {
 		y.giveUpPlace(s, c, keptIsUndone)
@@ -297,7 +297,7 @@ func (y *system) runCancel(s *state, c command) {
 		y.undoPlace(s, c, held)
 		y.wrote(s)
 	}
-	y.settleAndJudge(s, after)
+	y.grantNextAndJudge(s, after)
 }
 
 func (s *state) takeEnded() end {
@@ -306,9 +306,8 @@ func (s *state) takeEnded() end {
 	return e
 }
 
-// expire ends a hold by its lease or its accept window. The deadline of its process has passed before that:
-// it is counted from before the run that set the expiry, and is earlier by the margin (rule 17). This is
-// all that the model knows of time.
+// expire ends a hold by its lease or its accept window. The deadline of its process has passed before: it counts from before
+// the execution that set the expiry, and is earlier by the margin (rule 17). The model knows nothing else about time.
 func (s *state) expire(id ident) end {
 	if p := s.user(id); p != nil {
 		p.window, p.answer.good, p.renewal.good = false, false, false

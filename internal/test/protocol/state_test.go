@@ -2,12 +2,12 @@ package protocol
 
 import "slices"
 
-// An ident is an id: of a ticket, and of the hold that comes of it. The upper bits are its process.
+// An ident is the id of a ticket, and of its hold. The upper bits are its process.
 type ident uint8
 
 const (
 	nobody    = 0
-	serial    = 5 // bits of an ident below its process
+	serial    = 5 // low bits of an ident: its number in its process
 	maxSerial = 1<<serial - 1
 )
 
@@ -16,22 +16,22 @@ func (i ident) process() int  { return int(i) >> serial }
 func (i ident) number() int   { return int(i) & maxSerial }
 func (i ident) bit() uint32   { return 1 << i.number() }
 
-// A token is a fencing token, or a number from the same counter. Only the order of tokens matters:
-// states are compared with their tokens replaced by ranks.
+// A token is a fencing token, or a number from the same counter. Only the order of tokens matters: states are compared with the
+// ranks of their tokens.
 type token uint8
 
-// A place is where a ticket stands in the queue: before those with higher ones. Places are replaced
-// by ranks as well.
+// A place is the position of a ticket in the queue, before those with higher places. States are compared with the ranks of
+// their places.
 type place uint8
 
 // A ticket is an entry of the queue.
 type ticket struct {
-	id     ident
-	place  place
-	reads  bool
-	keeps  bool // its place outlives it
-	runs   bool // it may be granted as one of a run
-	unseen bool // its process was not seen for so long that it counts as dead
+	id      ident
+	place   place
+	reads   bool
+	keeps   bool // its place outlives it
+	batches bool // it may be in a grant batch
+	unseen  bool // its process was not seen for so long that it counts as dead
 }
 
 // A command is on its way to the server.
@@ -41,16 +41,16 @@ type command struct {
 	predecessor ident
 	reads       bool
 	lost        bool
-	mark        bool // the id that ends is to be marked as over
+	mark        bool // the id that ends gets a done mark
 	wait        bool
 	keeps       bool   // the place in the queue outlives the ticket
-	runs        bool   // the ticket may be granted as one of a run
-	had         idents // to whom the lease that ends was passed
-	served      bool   // the place is not needed any more
-	stood       place  // where the ticket of the hold that ends was kept
-	since       place  // places up to it are not newer than the hold
-	stray       bool   // nobody repeats it: it runs once, late, or never
-	front       bool   // of two tickets with the same place it is the first; either may be
+	batches     bool   // the ticket may be in a grant batch
+	had         idents // calls to which the lease that ends was passed
+	served      bool   // the place is no longer needed
+	stood       place  // the kept place of the hold that ends
+	since       place  // no place up to this one is newer than the hold
+	stray       bool   // it is not repeated: it runs once, late, or never
+	front       bool   // it precedes a ticket with the same place
 }
 
 type verb uint8
@@ -64,16 +64,16 @@ const (
 	cancel
 )
 
-// A push is the news of a grant. It may be on its way for any time.
+// A push is the message of a grant. It may be in flight for any time.
 type push struct {
 	id ident
 	news
 }
 
-// News is what a push says: the number is compared with the stamp, the token is that of the hold.
+// News is the content of a push: the number is compared with the stamp, the token belongs to the hold.
 type news struct {
 	number, token token
-	run           idents
+	batch         idents
 }
 
 const (
@@ -82,33 +82,32 @@ const (
 	maxTickets   = 8
 	maxCommands  = 10
 	maxPushes    = 10
-	maxRun       = 2 // behind the head
+	maxBatch     = 2 // behind the head
 )
 
-// Idents are some ids of a run, in the order of the queue.
-type idents [maxRun]ident
+// Idents are members of a grant batch, in the order of the queue.
+type idents [maxBatch]ident
 
 func (l idents) has(id ident) bool { return slices.Contains(l[:], id) }
 
-// with returns l with one more.
+// with returns l with one more id.
 func (l idents) with(id ident) idents {
 	l[slices.Index(l[:], nobody)] = id
 	return l
 }
 
-// A state is all that decides what may happen next. Lists are filled from the left and end with the first
-// zero element.
+// A state is everything that decides what may happen next. Lists are filled from the left and end with the first zero element.
 type state struct {
 	// The server.
 	holder   ident // of the hold that excludes all others
 	readers  [maxReaders]ident
 	token    token // the holder's, or that of the readers' phase
-	waiting  bool  // the holder's grant is not accepted yet; noted only if nothing else ends it
+	waiting  bool  // the holder's grant is not accepted yet; used only if nothing else ends it
 	ended    end   // what held the free lock before, if a script can still see that
 	counter  token // fencing counter
 	queue    [maxTickets]ticket
-	admit    place                // up to which readers are admitted, although a writer waits
-	kept     place                // of the ticket that all processes share that keep one
+	admit    place                // readers up to this place are admitted although a writer waits
+	kept     place                // the kept place that all processes share
 	done     [maxProcesses]uint32 // by process, a bit for each number
 	commands [maxCommands]command
 	pushes   [maxPushes]push
@@ -118,18 +117,18 @@ type state struct {
 	history
 }
 
-// History is what the checks need and the protocol does not.
+// History is needed by the checks, not by the protocol.
 type history struct {
 	started token  // the highest token that a hold has started with
-	written token  // the highest that one for writing has started with
-	stood   place  // where the ticket of the holder was kept
+	written token  // the highest token that a write hold has started with
+	stood   place  // the kept place of the holder
 	served  uint32 // places whose ticket was granted and released: a bit for each
 	passed  uint8  // phases of readers in a row that began, or grew, while a writer waited
 	outrun  uint8  // grants in a row to writers while a reader waited
 	wrongs  wrong
 }
 
-// An end says what it was that ended when the lock became free.
+// An end is what ended when the lock became free.
 type end uint8
 
 const (
@@ -138,16 +137,16 @@ const (
 	writing
 )
 
-// Faults says how often each fault may happen.
+// Faults limits how often each fault may happen.
 type faults struct {
 	replays uint8 // a command is written again, and both copies arrive
 	delays  uint8 // a live process is too slow for its lease, its accept window or its polls
-	cancels uint8 // a call ends by its context, or because its connection fails
+	cancels uint8 // a call ends by its context or by a failed connection
 	deaths  uint8 // of processes
 	cuts    uint8 // a script ends after one of its writes
 	losses  uint8 // the server forgets a hold too early
 
-	forgeries uint8 // somebody publishes what was heard before, or what no script has written
+	forgeries uint8 // a message is repeated or forged
 }
 
 func (f faults) sum() uint8 {
@@ -192,7 +191,7 @@ func (s *state) hasLive(reads bool) bool {
 	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.id != nobody && t.reads == reads && !t.unseen })
 }
 
-// see notes for the tickets of the process of an id whether it was seen lately.
+// see records whether the process of an id was seen recently.
 func (s *state) see(y *system, id ident, seen bool) {
 	for i := range s.queue {
 		if t := &s.queue[i]; t.id != nobody && y.areOfOne(t.id, id) {
@@ -201,7 +200,7 @@ func (s *state) see(y *system, id ident, seen bool) {
 	}
 }
 
-// hasTicket reports whether a ticket of process i is in the queue, of one that was or was not seen lately.
+// hasTicket reports whether the queue has a ticket of process i that was seen recently, or one that was not.
 func (s *state) hasTicket(i int, unseen bool) bool {
 	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.id != nobody && t.id.process() == i && t.unseen == unseen })
 }
@@ -211,7 +210,7 @@ func (s *state) hasTicketOf(y *system, id ident, unseen bool) bool {
 	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.id != nobody && y.areOfOne(t.id, id) && t.unseen == unseen })
 }
 
-// index returns where in the queue the ticket is, or -1.
+// index returns the position of the ticket in the queue, or -1.
 func (s *state) index(id ident) int {
 	return slices.IndexFunc(s.queue[:], func(t ticket) bool { return t.id == id && id != nobody })
 }
@@ -229,10 +228,10 @@ func (s *state) dequeue(id ident) {
 
 func (s *state) isDone(id ident) bool { return s.done[id.process()]&id.bit() != 0 }
 
-// atServer reports whether the server has the id as a hold or a ticket.
+// atServer reports whether the server has a hold or a ticket of the id.
 func (s *state) atServer(id ident) bool { return s.has(id) || s.index(id) >= 0 }
 
-// post adds a command, unless the same one is on its way: two would do what one does.
+// post adds a command, unless the same one is in flight: two would have the effect of one.
 func (s *state) post(c command) {
 	for i, d := range s.commands {
 		switch d {

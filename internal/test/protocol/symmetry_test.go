@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// sortProcesses orders the processes by all there is about each.
+// sortProcesses orders the processes by everything that is known about each.
 func (s *state) sortProcesses(n int) {
 	var views [maxProcesses]uint64
 	order := [maxProcesses]int{0, 1, 2}
@@ -32,7 +32,7 @@ func (s *state) sortProcesses(n int) {
 
 var viewSeed = maphash.MakeSeed()
 
-// view is a hash of what there is about process i, whichever number it has.
+// view is a hash of everything about process i, whichever number it has.
 func (s *state) view(i int) uint64 {
 	v := struct {
 		process process
@@ -53,13 +53,13 @@ func (s *state) view(i int) uint64 {
 		if own(*id) != 0 {
 			*id = ident(id.number())
 		} else if *id != nobody {
-			*id = ident(1<<serial + 1 + s.index(*id)) // of another
+			*id = ident(1<<serial + 1 + s.index(*id)) // of another process
 		}
 	}
 	name(&v.process.held)
-	v.process.run.each(name)
+	v.process.batch.each(name)
 	v.process.had.each(name)
-	v.process.push.run.each(name)
+	v.process.push.batch.each(name)
 	v.holder = own(s.holder)
 	for _, id := range s.readers {
 		v.readers |= 1 << own(id)
@@ -77,7 +77,7 @@ func (s *state) view(i int) uint64 {
 	for _, n := range s.pushes {
 		if own(n.id) != 0 {
 			n.id = ident(n.id.number())
-			n.run.each(name)
+			n.batch.each(name)
 			v.rest += maphash.Comparable(viewSeed, n)
 		}
 	}
@@ -97,11 +97,11 @@ func compareCommands(a, b command) int {
 }
 
 func comparePushes(a, b push) int {
-	return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.number, b.number), cmp.Compare(a.token, b.token), slices.Compare(a.run[:], b.run[:]))
+	return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.number, b.number), cmp.Compare(a.token, b.token), slices.Compare(a.batch[:], b.batch[:]))
 }
 
 func (c command) flags() (flags uint16) {
-	for i, f := range []bool{c.reads, c.lost, c.mark, c.wait, c.keeps, c.served, c.stray, c.runs} {
+	for i, f := range []bool{c.reads, c.lost, c.mark, c.wait, c.keeps, c.served, c.stray, c.batches} {
 		if f {
 			flags |= 1 << i
 		}

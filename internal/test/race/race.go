@@ -1,5 +1,5 @@
-// Package race says whether the tests run under the race detector, which allocates and makes everything
-// several times slower.
+// Package race reports whether the tests run under the race detector, which makes everything several times slower and makes
+// more allocations.
 package race
 
 import (
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FindsNothing skips a long test that has one goroutine only.
+// FindsNothing skips a long test with a single goroutine.
 func FindsNothing(t testing.TB) {
 	t.Helper()
 	if Enabled {
@@ -15,9 +15,9 @@ func FindsNothing(t testing.TB) {
 	}
 }
 
-// OneProcessor lets the race detector live with bubbles of testing/synctest, until the returned function is called: two threads
-// that run timers of one bubble at the same time make it crash, https://go.dev/issue/78156. With one processor there is but
-// one. The test must not be parallel to others.
+// OneProcessor makes bubbles of testing/synctest safe under the race detector, until the returned function is called. Two
+// threads that run timers of one bubble at the same time crash it, https://go.dev/issue/78156; one processor runs only one of
+// them. The test must not be parallel to others.
 func OneProcessor() (restore func()) {
 	if !Enabled {
 		return func() {}

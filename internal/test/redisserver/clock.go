@@ -15,20 +15,20 @@ import (
 //go:embed testdata/clock.c
 var clockSource []byte
 
-// clockVariable is the environment variable by which a server finds its clock.
+// clockVariable is the environment variable that names a server's clock.
 const clockVariable = "LOCKMW_CLOCK"
 
-// ErrNoClock means that servers with a clock of their own cannot be had here: that takes Linux and gcc.
-var ErrNoClock = errors.New("a server's own clock takes Linux and gcc")
+// ErrNoClock means that no server can have its own clock here: that requires Linux and gcc.
+var ErrNoClock = errors.New("a server's own clock requires Linux and gcc")
 
-// compiler is the program that compiles the library of a server's own clock.
+// compiler compiles the library of a server's own clock.
 const compiler = "gcc"
 
-// clockLibrary is buildClock's, which is needed once.
+// clockLibrary calls buildClock once.
 var clockLibrary = sync.OnceValues(buildClock)
 
-// buildClock returns the library by which a process has a clock of its own. libfaketime of Debian 12 would not do: it asks
-// the C library, which is not ready when the allocator of Redis tells the time, and the server never starts.
+// buildClock returns the library that gives a process its own clock. libfaketime of Debian 12 does not work: it asks the C
+// library, which is not ready when the allocator of Redis reads the time, and the server never starts.
 func buildClock() ([]byte, error) {
 	if _, err := exec.LookPath(compiler); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoClock, err)
@@ -49,13 +49,13 @@ func buildClock() ([]byte, error) {
 	return os.ReadFile(library)
 }
 
-// StartClocked is Start for a server with a clock of its own, which is that far ahead of this machine's, and which
-// StepClock sets. The error may be ErrNoClock. What Redis measures by monotonic clocks stays as it is.
+// StartClocked is Start for a server with its own clock, which is that far ahead of this machine's, or behind it if negative.
+// StepClock steps it. The error may be ErrNoClock. Monotonic clocks of Redis are not affected.
 func StartClocked(ctx context.Context, ahead time.Duration, args ...string) (*Server, error) {
 	return launch(ctx, func(s *Server, port string) error {
 		s.args = append([]string{
 			"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
-			// It would not rest while the clock is behind: pthread_cond_timedwait has the machine's clock.
+			// Otherwise it would not rest while its clock is behind: pthread_cond_timedwait uses the machine's clock.
 			"--jemalloc-bg-thread", "no",
 		}, args...)
 		if s.clock != nil { // only the port was taken
@@ -78,5 +78,5 @@ func StartClocked(ctx context.Context, ahead time.Duration, args ...string) (*Se
 	})
 }
 
-// StepClock moves the clock of a server that StartClocked has started by d, forwards or backwards.
+// StepClock steps the clock of a server that StartClocked has started by d, forwards or backwards.
 func (s *Server) StepClock(d time.Duration) { s.clock.step(d) }

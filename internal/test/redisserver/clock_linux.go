@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clock is by how much one process' clock is ahead of the machine's: ns in a file that both have mapped.
+// A clock is how far one process' clock is ahead of the machine's: nanoseconds in a file that both have mapped.
 type clock struct{ page []byte }
 
 func newClock(path string) (*clock, error) {
@@ -27,9 +27,9 @@ func newClock(path string) (*clock, error) {
 	return &c, err
 }
 
-// step moves the clock at once: a file that is written could be read in the middle of that.
+// step steps the clock atomically: a file write could be read half-way.
 func (c *clock) step(d time.Duration) {
 	(*atomic.Int64)(unsafe.Pointer(&c.page[0])).Add(int64(d)) // a mapping begins at a page, and has its size
 }
 
-func (c *clock) close() { _ = unix.Munmap(c.page) } // a mapping of its own
+func (c *clock) close() { _ = unix.Munmap(c.page) } // its own mapping

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All that C programs have for the time of day follows the clock, and the monotonic clock does not.
-func TestAClockIsOnlyTheTimeOfDay(t *testing.T) {
+// All functions of C programs for the time of day follow the clock, and the monotonic clock does not.
+func TestAClockChangesOnlyTheTimeOfDay(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	s, err := StartClocked(t.Context(), 0)
 	switch {
@@ -42,12 +42,12 @@ func TestAClockIsOnlyTheTimeOfDay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got [5]int64 // the fourth are whole seconds
+		var got [5]int64 // the fourth value is in whole seconds
 		if err := json.Unmarshal(out, &got); err != nil {
 			t.Fatal(err)
 		}
 		took := time.Since(now)
-		const coarse = 200 * time.Millisecond // so often the kernel's coarse clock moves, also if it has no processor for a while
+		const coarse = 200 * time.Millisecond // the kernel's coarse clock advances within this time, also on a busy machine
 		for i, from := range []int64{now.UnixNano(), now.UnixNano(), now.UnixNano(), now.UnixNano(), monotonic.Nano()} {
 			late := time.Duration(got[i]-from) - ahead
 			least, most := -coarse, took
@@ -58,7 +58,7 @@ func TestAClockIsOnlyTheTimeOfDay(t *testing.T) {
 				late += ahead
 			}
 			if late < least || late > most {
-				t.Errorf("%v ahead, way %d to tell the time: %v off", ahead, i, late)
+				t.Errorf("%v ahead, function %d: %v off", ahead, i, late)
 			}
 		}
 	}

@@ -4,7 +4,7 @@ package redisserver
 
 import "time"
 
-// A clock is what only Linux has.
+// A clock exists only on Linux.
 type clock struct{}
 
 func newClock(string) (*clock, error) { return nil, ErrNoClock }

@@ -1,12 +1,13 @@
-// Package redisserver runs a redis-server as a process: on a free port of this machine, with no
-// configuration but its arguments, and without persistence unless these say otherwise.
+// Package redisserver runs a redis-server as a process, on a free port of this machine. Its only configuration is its
+// arguments. It is not persistent unless they say otherwise.
 //
 //	s, err := redisserver.Start(ctx)
 //	…
 //	defer s.Close()
 //	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 //
-// LOCKMW_REDIS_SERVER in the environment names another program to run, such as valkey-server. On Linux the server ends with the program that started it, whatever becomes of that.
+// LOCKMW_REDIS_SERVER in the environment names another program to run, such as valkey-server. On Linux the server ends with the
+// program that started it, however that ends.
 package redisserver
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/lockmw/go/internal/test/process"
 )
 
-// Variable is the environment variable that names the server's program; without it that is redis-server.
+// Variable is the environment variable that names the server's program; the default is redis-server.
 const Variable = "LOCKMW_REDIS_SERVER"
 
 // Program is the name of the server's program.
@@ -41,16 +42,15 @@ type Server struct {
 	path string
 	dir  string
 	addr string
-	bus  string // the port on which the nodes of a Cluster talk; "": it is none
+	bus  string // the port for the other nodes of a Cluster; "": it is not a node
 	args []string
 	proc *process.Process
 
-	env   []string // beside this program's own
-	clock *clock   // nil: it has the machine's
+	env   []string // in addition to this program's own
+	clock *clock   // nil: the machine's clock
 }
 
-// Start starts a server, and returns when it answers. args are added to its command line, e.g.
-// "--maxmemory", "3mb".
+// Start starts a server, and returns when it answers. args are added to its command line, e.g. "--maxmemory", "3mb".
 func Start(ctx context.Context, args ...string) (*Server, error) {
 	return launch(ctx, func(s *Server, port string) error {
 		s.args = append([]string{
@@ -60,7 +60,7 @@ func Start(ctx context.Context, args ...string) (*Server, error) {
 	})
 }
 
-// StartNode is Start for a node of a Cluster. Its bus has a free port, too, which Redis knows how to do since 7.0.
+// StartNode is Start for a node of a Cluster. It also has a free port for its bus, which needs Redis 7.0.
 func StartNode(ctx context.Context, args ...string) (*Server, error) {
 	return launch(ctx, func(s *Server, port string) error {
 		bus, err := process.FreeAddr(ctx)
@@ -78,7 +78,7 @@ func StartNode(ctx context.Context, args ...string) (*Server, error) {
 	})
 }
 
-// StartSentinel is Start for a Sentinel, which keeps what it knows in a file: lines are the first of it.
+// StartSentinel is Start for a Sentinel, which keeps its state in a file. lines are the first lines of that file.
 func StartSentinel(ctx context.Context, lines ...string) (*Server, error) {
 	return launch(ctx, func(s *Server, port string) error {
 		path := filepath.Join(s.dir, "sentinel.conf")
@@ -88,7 +88,7 @@ func StartSentinel(ctx context.Context, lines ...string) (*Server, error) {
 	})
 }
 
-// launch starts a server with the arguments that prepare gives it.
+// launch starts a server with the arguments from prepare.
 func launch(ctx context.Context, prepare func(s *Server, port string) error) (*Server, error) {
 	path, err := exec.LookPath(Program)
 	if err != nil {
@@ -99,7 +99,7 @@ func launch(ctx context.Context, prepare func(s *Server, port string) error) (*S
 		return nil, err
 	}
 	s := &Server{path: path, dir: dir}
-	const tries = 5 // somebody else may take the free port first
+	const tries = 5 // another program may take the free port first
 	for range tries {
 		err = s.listenAnywhere(ctx, prepare)
 		if err == nil {
@@ -146,8 +146,8 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// Restart starts a server again that was killed: at the same address, on what it left on its disk, with
-// args added to its command line from now on.
+// Restart starts a killed server again, at the same address and with the data on its disk. args are added to its command line
+// from now on.
 func (s *Server) Restart(ctx context.Context, args ...string) error {
 	s.args = append(s.args, args...)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -159,7 +159,7 @@ func (s *Server) Restart(ctx context.Context, args ...string) error {
 		if err == nil {
 			return nil
 		}
-		select { // a connection of somebody else's may have been given the port
+		select { // a connection of another program may have been given the port
 		case <-tick.C:
 		case <-ctx.Done():
 			return fmt.Errorf("starting %s again: %w", Program, err)
@@ -167,8 +167,8 @@ func (s *Server) Restart(ctx context.Context, args ...string) error {
 	}
 }
 
-// awaitAnswer waits until the server has loaded its data and answers. The answer must come from this
-// process: another program may have been faster to take the port.
+// awaitAnswer waits until the server has loaded its data and answers. The answer must come from this process: another program
+// may have taken the port.
 func (s *Server) awaitAnswer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -179,13 +179,13 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 		answer, err := send(ctx, s.addr, "PING\r\nINFO server\r\n")
 		switch {
 		case strings.HasPrefix(answer, "+PONG") && strings.Contains(answer, self),
-			strings.HasPrefix(answer, "-NO"): // it wants a password
+			strings.HasPrefix(answer, "-NO"): // it requires a password
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-s.proc.Ended():
-			return errors.New("it ended at once")
+			return errors.New("it ended immediately")
 		case <-ctx.Done():
 			return fmt.Errorf("no answer: %w", errors.Join(ctx.Err(), err))
 		}
@@ -212,23 +212,23 @@ func send(ctx context.Context, addr, command string) (string, error) {
 // Addr returns the host and port on which s listens.
 func (s *Server) Addr() string { return s.addr }
 
-// BusPort returns the port on which s, a node of a Cluster, talks to the others.
+// BusPort returns the port of s, a node of a Cluster, for the other nodes.
 func (s *Server) BusPort() string { return s.bus }
 
-// Pause stops the server's process, and returns when it stands still; Resume lets it go on.
+// Pause stops the server's process, and returns when it has stopped; Resume continues it.
 func (s *Server) Pause(ctx context.Context) error { return s.proc.Pause(ctx) }
 
 // Resume ends Pause.
 func (s *Server) Resume() error { return s.proc.Resume() }
 
-// Kill ends the server without a chance to save anything. It may have ended.
+// Kill ends the server immediately: it saves nothing. It may have ended before.
 func (s *Server) Kill() {
 	if s.proc != nil {
 		s.proc.Kill()
 	}
 }
 
-// Close kills the server, and removes what it left on its disk.
+// Close kills the server, and removes its files.
 func (s *Server) Close() {
 	s.Kill()
 	if s.clock != nil {

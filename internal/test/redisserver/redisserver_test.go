@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// host is the life of a program that starts a server and reports its address.
+// host runs a program that starts a server and reports its address.
 func host(_ struct{}, orders *json.Decoder, reports *json.Encoder) error {
 	s, err := redisserver.Start(context.Background())
 	if err != nil {
@@ -74,7 +74,7 @@ func TestClosedServerLeavesNothing(t *testing.T) {
 		t.Errorf("the server answers %q, %v", answer, err)
 	}
 	if files, err := filepath.Glob(tmp + "/*/appendonlydir"); len(files) != 1 {
-		t.Errorf("on the server's disk is %v, %v", files, err)
+		t.Errorf("the server's files: %v, %v", files, err)
 	}
 	s.Close()
 	if _, err := ping(s.Addr()); err == nil {
@@ -85,7 +85,7 @@ func TestClosedServerLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestServerThatCannotStartSaysWhy(t *testing.T) {
+func TestServerThatCannotStartReportsWhy(t *testing.T) {
 	requireRedis(t)
 	_, err := redisserver.Start(t.Context(), "--no-such-option", "1")
 	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
@@ -118,7 +118,7 @@ func TestServerEndsWithAProgramThatIsKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux ends a process with its parent")
 	}
-	t.Setenv("TMPDIR", t.TempDir()) // the server's files stay behind
+	t.Setenv("TMPDIR", t.TempDir()) // the server leaves its files behind
 	c, err := process.StartChild(t.Context(), struct{}{}, nil)
 	if err != nil {
 		t.Fatal(err)

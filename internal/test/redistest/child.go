@@ -21,12 +21,12 @@ type Child struct {
 	t       testing.TB
 	child   *process.Child
 	reports chan json.RawMessage
-	over    chan struct{} // closed when nobody reads reports any more
+	over    chan struct{} // closed when reports are no longer read
 	killed  bool
 }
 
-// StartChild starts a child with a spec for ChildMain. Its orders end when the test does, and
-// then it must end too. On systems where it would not end with the test's process the test is skipped.
+// StartChild starts a child with a spec for ChildMain. Its orders end with the test, and then the child must end. The test is
+// skipped on systems where the child would outlive the test's process.
 func StartChild(t testing.TB, spec any) *Child {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -47,7 +47,7 @@ func StartChild(t testing.TB, spec any) *Child {
 	return c
 }
 
-// read hands reports on until the child's end. What a killed child was about to say gets lost.
+// read passes reports on until the child ends. A report that a killed child was still writing is lost.
 func (c *Child) read() {
 	defer close(c.reports)
 	defer c.child.CloseReports()
@@ -58,7 +58,7 @@ func (c *Child) read() {
 		}
 		select {
 		case c.reports <- r:
-		case <-c.over: // reading on, so that the child can end
+		case <-c.over: // reads on, so that the child can end
 		}
 	}
 }
@@ -71,17 +71,16 @@ func (c *Child) Order(v any) {
 	}
 }
 
-// Reports returns what the child says, until it ends. If it has much to say, somebody has to read it.
+// Reports returns the child's reports, until it ends. A child that reports much waits for its reports to be read.
 func (c *Child) Reports() <-chan json.RawMessage { return c.reports }
 
-// Err waits for the child's end, and returns how it ended: nil if it said that all was well.
+// Err waits for the child's end, and returns how it ended: nil if it ended without an error.
 func (c *Child) Err() error { return c.child.Err() }
 
 // PID returns the number of the child's process.
 func (c *Child) PID() int { return c.child.PID() }
 
-// Pause stops the child's process in its tracks; Resume lets it go on. The test is skipped where
-// processes cannot be stopped.
+// Pause stops the child's process; Resume continues it. The test is skipped where processes cannot be stopped.
 func (c *Child) Pause(t testing.TB) {
 	t.Helper()
 	pause(t, c.child)
@@ -93,8 +92,7 @@ func (c *Child) Resume(t testing.TB) {
 	resume(t, c.child)
 }
 
-// Kill ends the child without a chance to do anything, and waits for its end. What it reported before
-// can still be read.
+// Kill ends the child immediately, and waits for its end. Its earlier reports can still be read.
 func (c *Child) Kill() {
 	c.killed = true
 	c.child.Kill()

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// A Clock is that of an embedded server, which a test can step. Like Redis, which keeps the time when
-// a key ends and not how long it lives, it lets keys end sooner when it is stepped forwards and later
-// when it is stepped backwards.
+// A Clock is the clock of an embedded server, which a test can step. Like Redis, which stores when a key ends and not how long
+// it lives, it makes keys end sooner after a step forwards and later after a step backwards.
 type Clock struct {
 	server *Server
 
@@ -16,7 +15,7 @@ type Clock struct {
 	offset time.Duration // from this process' clock
 }
 
-// clockTick is how often the server's clock moves: miniredis' stands still once it has been set.
+// clockTick is how often the server's clock moves: miniredis' own stands still once it has been set.
 const clockTick = 5 * time.Millisecond
 
 // NewClock gives an embedded server a clock of its own, until the test ends.
@@ -71,7 +70,7 @@ func (c *Clock) Step(d time.Duration) time.Time {
 	}
 	c.offset += d
 	now := c.set()
-	if d < 0 { // a step forwards it knows by itself
+	if d < 0 { // miniredis handles a step forwards by itself
 		for _, key := range expiring {
 			m.SetTTL(key, m.TTL(key)-d)
 		}

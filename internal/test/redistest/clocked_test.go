@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// wantTime checks what a server has for the time, in a command and in a script: so far ahead of this machine's.
+// wantTime checks a server's time, in a command and in a script: it must be this far ahead of this machine's.
 func wantTime(t *testing.T, rdb *redis.Client, ahead time.Duration) {
 	t.Helper()
 	for what, ask := range map[string]func(context.Context) (time.Time, error){
@@ -44,7 +44,7 @@ func TestAServerHasAClockOfItsOwn(t *testing.T) {
 	wantTime(t, rdb, 2*minute)
 }
 
-// Keys end by the clock: what is left is what the steps leave of it.
+// Keys end by the clock: steps shorten or lengthen their remaining time.
 func TestKeysEndByTheClockOfTheirServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Clocked(t, 0)

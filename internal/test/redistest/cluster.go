@@ -23,13 +23,13 @@ type Cluster struct {
 
 	ids   []string
 	moves map[int]int  // where a slot moves to
-	lag   map[int]bool // nodes that get no more of their master's data
-	buses []*Proxy     // of one whose nodes can be cut off: where the nodes talk to each
+	lag   map[int]bool // nodes that no longer receive their master's data
+	buses []*Proxy     // of a divisible Cluster: where the nodes talk to each
 }
 
-// NewCluster starts a Cluster, stopped when the test ends: its Nodes are the masters, then the replicas of the first,
-// of the second, and so on. A master that is away for 2 s is replaced. args are added to the nodes' command lines. It
-// needs Redis 7, and takes 2 to 4 s.
+// NewCluster starts a Cluster, stopped when the test ends. Its Nodes are the masters, then the replicas of the first, of the
+// second, and so on. A master that is unreachable for 2 s is replaced. args are added to the nodes' command lines. It needs
+// Redis 7, and takes 2 to 4 s.
 func NewCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	return newCluster(t, false, masters, replicas, args)
@@ -59,7 +59,7 @@ func newCluster(t testing.TB, divisible bool, masters, replicas int, args []stri
 	return c
 }
 
-// meet introduces all nodes to each other, which is quicker than to wait until they have heard of each other.
+// meet introduces all nodes to each other. This is faster than their own discovery.
 func (c *Cluster) meet() {
 	c.t.Helper()
 	for i, node := range c.Nodes {
@@ -97,11 +97,11 @@ func (c *Cluster) Addrs() (all []string) {
 	return all
 }
 
-// A member is a node as another one, or itself, sees it.
+// A member is a node in the view of a node.
 type member struct {
 	id     string
 	flags  []string
-	master string // its id; "-": it is one itself
+	master string // id of its master; "-": it is a master
 	epoch  int
 	linked bool
 	slots  [][2]int
@@ -113,10 +113,10 @@ func (m member) has(slot int) bool {
 
 func (m member) is(flag string) bool { return slices.Contains(m.flags, flag) }
 
-// lost reports whether there is no link to a member, or no certain one.
+// lost reports whether a member is unreachable, or may be.
 func (m member) lost() bool { return !m.linked || m.is("handshake") || m.is("noaddr") }
 
-// view is what a node knows of all, itself included; empty if it does not answer.
+// view returns all members in the view of a node; nothing if it does not answer.
 func (c *Cluster) view(node int) (all []member) {
 	for line := range strings.Lines(c.ask(node, "CLUSTER", "NODES")) {
 		f := strings.Fields(line)
@@ -132,7 +132,7 @@ func (c *Cluster) view(node int) (all []member) {
 			}
 			from, err1 := strconv.Atoi(first)
 			to, err2 := strconv.Atoi(last)
-			if err1 == nil && err2 == nil { // else it tells of a slot that moves
+			if err1 == nil && err2 == nil { // otherwise the field describes a moving slot
 				m.slots = append(m.slots, [2]int{from, to})
 			}
 		}
@@ -141,7 +141,7 @@ func (c *Cluster) view(node int) (all []member) {
 	return all
 }
 
-// self is a node as it sees itself.
+// self returns a node's view of itself.
 func (c *Cluster) self(node int) member {
 	for _, m := range c.view(node) {
 		if m.is("myself") {
@@ -158,17 +158,17 @@ func (c *Cluster) Slot(key string) int {
 	return int(slot)
 }
 
-// Owner returns the number of the node that has the slot of a key.
+// Owner returns the number of the node that owns the slot of a key.
 func (c *Cluster) Owner(key string) int {
 	c.t.Helper()
 	node := c.ownerOf(c.Slot(key))
 	if node < 0 {
-		c.t.Fatalf("no node that runs has the slot of %q", key)
+		c.t.Fatalf("no running node owns the slot of %q", key)
 	}
 	return node
 }
 
-// ownerOf returns the node that runs and has a slot, by its own words; -1: there is none.
+// ownerOf returns the running node that owns a slot in its own view; -1: there is none.
 func (c *Cluster) ownerOf(slot int) int {
 	owner, epoch := -1, -1
 	for _, i := range c.living() {
@@ -179,7 +179,7 @@ func (c *Cluster) ownerOf(slot int) int {
 	return owner
 }
 
-// Replicas returns the numbers of the nodes that run and follow a node.
+// Replicas returns the numbers of the running nodes that replicate a node.
 func (c *Cluster) Replicas(node int) (all []int) {
 	for _, i := range c.living() {
 		if c.self(i).master == c.ids[node] {
@@ -189,7 +189,7 @@ func (c *Cluster) Replicas(node int) (all []int) {
 	return all
 }
 
-// KeyAt returns a new key whose slot a node has.
+// KeyAt returns a new key in a slot of a node.
 func (c *Cluster) KeyAt(node int) string {
 	c.t.Helper()
 	m := c.self(node)
@@ -202,10 +202,10 @@ func (c *Cluster) KeyAt(node int) string {
 	return ""
 }
 
-// AwaitSettled waits until the nodes that run agree who has which slot, and the replicas have all data.
+// AwaitSettled waits until the running nodes agree on the slots, and the replicas have all data.
 func (c *Cluster) AwaitSettled() {
 	c.t.Helper()
-	await(c.t, "the Cluster settles", func() string {
+	await(c.t, "the nodes agree", func() string {
 		var first string
 		for _, i := range c.living() {
 			if info := infoFields(c.ask(i, "CLUSTER", "INFO")); info["cluster_state"] != "ok" {
@@ -220,16 +220,15 @@ func (c *Cluster) AwaitSettled() {
 				first = shared
 			}
 			if first != shared {
-				return fmt.Sprintf("node %d says %s, another one %s", i, shared, first)
+				return fmt.Sprintf("node %d has %s, another one %s", i, shared, first)
 			}
 		}
 		return ""
 	})
 }
 
-// distribution is who has which slots since which epoch and who follows whom, in the eyes of a node, in text: equal if
-// nodes agree. A node that takes a slot before it has heard of another one's epoch may lose it again. What is said of
-// those that do not run does not count.
+// distribution returns a node's view of slots, their epochs and replicas as text, which is equal if nodes agree. A node that
+// takes a slot before it knows another one's epoch may lose the slot again. Nodes that do not run do not count.
 func (c *Cluster) distribution(node int) string {
 	var lines []string
 	for _, m := range c.view(node) {

@@ -17,7 +17,7 @@ func write(t *testing.T, rdb redis.UniversalClient, key string) {
 	}
 }
 
-// holds checks that a client finds a key that was written.
+// holds checks that a client finds a written key.
 func holds(t *testing.T, rdb redis.UniversalClient, key string) {
 	t.Helper()
 	if got, err := rdb.Get(t.Context(), key).Result(); got != "v" {

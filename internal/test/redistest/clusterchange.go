@@ -8,7 +8,7 @@ import (
 )
 
 // BeginMove begins to move the slot of a key from its owner to another master, whose number it returns. No key is moved:
-// what is there stays, and what is not there belongs to the other node from now on.
+// existing keys stay, and missing ones belong to the other node from now on.
 func (c *Cluster) BeginMove(key string) (to int) {
 	c.t.Helper()
 	slot, from := c.Slot(key), c.Owner(key)
@@ -43,8 +43,7 @@ func (c *Cluster) migrate(from, to int, keys []string) {
 	c.do(from, args...)
 }
 
-// FinishMove ends what BeginMove began: the keys that are left move, and then the slot itself. All nodes know it when
-// it returns.
+// FinishMove ends what BeginMove began: it moves the remaining keys, and then the slot. When it returns, all nodes know.
 func (c *Cluster) FinishMove(key string) {
 	c.t.Helper()
 	slot, from := c.Slot(key), c.Owner(key)
@@ -61,7 +60,7 @@ func (c *Cluster) FinishMove(key string) {
 		c.migrate(from, to, keys)
 	}
 	c.do(to, "CLUSTER", "SETSLOT", slot, "NODE", c.ids[to])
-	await(c.t, "the old owner hears of the new one", func() string { // from it: else it does not know the new one's epoch
+	await(c.t, "the old owner knows the new one", func() string { // from the new one itself: otherwise it does not know its epoch
 		if c.self(from).has(slot) {
 			return "it has not"
 		}
@@ -80,11 +79,11 @@ func (c *Cluster) Move(key string) (to int) {
 	return to
 }
 
-// failoverTime is after how long a replica, and its master, have given a fail-over up: a busy machine may not let them talk.
+// failoverTime is how long a replica and its master try a fail-over: on a busy machine their messages may be late.
 const failoverTime = 10 * time.Second
 
-// Depose has a replica take the place of the master that has a key's slot, which becomes its replica without a loss
-// of data. It returns the new master.
+// Depose promotes a replica of the master that owns a key's slot, without a loss of data. The old master becomes its replica.
+// It returns the new master.
 func (c *Cluster) Depose(key string) (promoted int) {
 	c.t.Helper()
 	old := c.Owner(key)
@@ -108,8 +107,8 @@ func (c *Cluster) Depose(key string) (promoted int) {
 	return replicas[0]
 }
 
-// AwaitPromoted waits until another node than the old one has a key's slot and all nodes that run know that it has. It
-// returns the new master.
+// AwaitPromoted waits until a node other than the old one owns a key's slot and all running nodes know it. It returns the new
+// master.
 func (c *Cluster) AwaitPromoted(key string, old int) (promoted int) {
 	c.t.Helper()
 	slot := c.Slot(key)
@@ -121,7 +120,7 @@ func (c *Cluster) AwaitPromoted(key string, old int) (promoted int) {
 		for _, i := range c.living() {
 			for _, m := range c.view(i) {
 				if m.has(slot) && m.id != c.ids[promoted] {
-					return fmt.Sprintf("node %d takes another one for the owner", i)
+					return fmt.Sprintf("node %d names a different owner", i)
 				}
 			}
 		}
@@ -130,7 +129,7 @@ func (c *Cluster) AwaitPromoted(key string, old int) (promoted int) {
 	return promoted
 }
 
-// Starve has the replicas of a master get no more of its data. They still hear of the Cluster, and may take its place.
+// Starve stops the replicas of a master from receiving its data. They still take part in the Cluster, and may be promoted.
 func (c *Cluster) Starve(master int) {
 	c.t.Helper()
 	c.do(master, "CONFIG", "SET", "repl-diskless-sync", "yes", "repl-diskless-sync-delay", 3600, "repl-backlog-size", 16<<10)
@@ -141,7 +140,7 @@ func (c *Cluster) Starve(master int) {
 	}
 	c.do(master, "CLIENT", "KILL", "TYPE", "replica")
 	key := c.KeyAt(master)
-	c.do(master, "SET", key, strings.Repeat("x", 1<<20)) // what they missed is gone from the backlog
+	c.do(master, "SET", key, strings.Repeat("x", 1<<20)) // what they missed is no longer in the backlog
 	c.do(master, "DEL", key)
 	for _, i := range replicas {
 		c.Nodes[i].Resume(c.t)

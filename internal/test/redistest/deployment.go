@@ -8,25 +8,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Deployment is a Server, a Cluster, or a Sentinel with what it watches.
+// A Deployment is a Server, a Cluster, or a Sentinel with its servers.
 type Deployment interface {
-	// Universal returns a client, closed when the test ends. Each edit may change its options; what a client of several
-	// servers does not have is ignored.
+	// Universal returns a client, closed when the test ends. Each edit may change its options; a client of several servers
+	// ignores those that it does not have.
 	Universal(t testing.TB, edit ...func(*redis.Options)) redis.UniversalClient
-	// Options are those with which redis.NewUniversalClient makes such a client, in another process too.
+	// Options returns the options with which redis.NewUniversalClient makes such a client, also in another process.
 	Options() *redis.UniversalOptions
 	// NewWire returns an undisturbed Wire to whatever its clients dial.
 	NewWire() *Wire
-	// Servers are those that have data.
+	// Servers returns the servers that have data.
 	Servers() []*Server
 }
 
-// Universal returns NewClient's.
+// Universal returns a client of s.
 func (s *Server) Universal(t testing.TB, edit ...func(*redis.Options)) redis.UniversalClient {
 	return s.NewClient(t, edit...)
 }
 
-// Options are those of a client in another process.
+// Options returns the options of a client in another process.
 func (s *Server) Options() *redis.UniversalOptions {
 	return &redis.UniversalOptions{Addrs: []string{s.addr}}
 }
@@ -34,18 +34,18 @@ func (s *Server) Options() *redis.UniversalOptions {
 // Servers returns s.
 func (s *Server) Servers() []*Server { return []*Server{s} }
 
-// Servers are the nodes.
+// Servers returns the nodes.
 func (s *several) Servers() []*Server { return s.Nodes }
 
 // NewWire returns an undisturbed Wire to all of them.
 func (s *several) NewWire() *Wire { return newWire(dialAddr) }
 
-// Options are those of a client of the Cluster in another process.
+// Options returns the options of a client of the Cluster in another process.
 func (c *Cluster) Options() *redis.UniversalOptions {
 	return &redis.UniversalOptions{Addrs: c.Addrs(), IsClusterMode: true}
 }
 
-// Universal returns Client's. It repeats what was lost as often as its options have it, by way of redirects.
+// Universal returns a client of the Cluster. It repeats lost commands as often as its options say, because of redirects.
 func (c *Cluster) Universal(t testing.TB, edit ...func(*redis.Options)) redis.UniversalClient {
 	o := edited(edit)
 	return c.Client(t, func(to *redis.ClusterOptions) {
@@ -58,12 +58,12 @@ func (c *Cluster) Universal(t testing.TB, edit ...func(*redis.Options)) redis.Un
 	})
 }
 
-// Options are those of a client of the master in another process.
+// Options returns the options of a client of the master in another process.
 func (s *Sentinel) Options() *redis.UniversalOptions {
 	return &redis.UniversalOptions{Addrs: s.Addrs(), MasterName: MasterName}
 }
 
-// Universal returns Client's.
+// Universal returns a client of the master.
 func (s *Sentinel) Universal(t testing.TB, edit ...func(*redis.Options)) redis.UniversalClient {
 	o := edited(edit)
 	return s.Client(t, func(to *redis.FailoverOptions) {
@@ -86,7 +86,7 @@ func edited(edit []func(*redis.Options)) *redis.Options {
 // Keys lists the keys that begin with prefix.
 func Keys(ctx context.Context, rdb redis.UniversalClient, prefix string) ([]string, error) {
 	var (
-		mu   sync.Mutex // masters are asked side by side
+		mu   sync.Mutex // masters are asked in parallel
 		keys []string
 	)
 	scan := func(ctx context.Context, rdb *redis.Client) error {

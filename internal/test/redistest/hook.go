@@ -6,8 +6,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Hook is for AddHook: it gets each command of a client, or all of a pipeline. send sends them on. What it returns without that
-// is their error.
+// A Hook is for AddHook: it receives each command of a client, or all commands of a pipeline. send passes them on. An error
+// that it returns without calling send is their error.
 type Hook func(ctx context.Context, cmds []redis.Cmder, send func() error) error
 
 // DialHook implements redis.Hook.

@@ -9,17 +9,17 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// A link is one connection through a Proxy. Only the toxics are toxiproxy's: its own links never end
-// when a connection breaks in the middle of what a toxic sends, and it cannot pick a connection.
+// A link is one connection through a Proxy. Only the toxics are toxiproxy's: its own links never end when a connection breaks
+// while a toxic sends, and it cannot pick a connection.
 type link struct {
 	up, down *flow
 	wg       sync.WaitGroup
-	missing  bool   // something that was said did not arrive; Proxy.mu guards it
-	said     []byte // by the client at first; Proxy.mu guards it
+	missing  bool   // some bytes did not arrive; Proxy.mu guards it
+	said     []byte // the client's first bytes; Proxy.mu guards it
 }
 
-// A flow is one direction of a link: what is read from one side passes through a toxic, which a stub
-// ties to the channels, and is written to the other side.
+// A flow is one direction of a link: the bytes that are read from one side pass through a toxic, which a stub ties to the
+// channels, and are written to the other side.
 type flow struct {
 	from, to net.Conn
 	read     chan<- *stream.StreamChunk
@@ -32,7 +32,7 @@ func newLink(client, server net.Conn) *link {
 }
 
 func newFlow(from, to net.Conn) *flow {
-	// What waits for its time is buffered, so that a delay does not slow the connection down.
+	// Delayed bytes are buffered, so that a delay does not slow the connection down.
 	in, out := make(chan *stream.StreamChunk, 1024), make(chan *stream.StreamChunk)
 	return &flow{from: from, to: to, read: in, written: out, stub: toxics.NewToxicStub(in, out)}
 }
@@ -53,7 +53,7 @@ func (l *link) run(f *flow, t toxics.Toxic) {
 	l.wg.Go(func() { f.stub.Run(&toxics.ToxicWrapper{Toxic: t, Toxicity: 1}) })
 }
 
-// disturb exchanges the toxics; Proxy.mu is held.
+// disturb replaces the toxics; Proxy.mu is held.
 func (l *link) disturb(up, down toxics.Toxic) {
 	if _, swallows := up.(*toxics.TimeoutToxic); l.missing && !swallows {
 		l.reset()
@@ -67,21 +67,21 @@ func (l *link) disturb(up, down toxics.Toxic) {
 	}
 }
 
-// reset has both sides find the connection reset.
+// reset makes both sides see a reset connection.
 func (l *link) reset() {
 	hangUp(l.up.from)
 	hangUp(l.up.to)
 }
 
-// hangUp closes a connection in a way that the other side takes for a reset.
+// hangUp closes a connection so that the other side sees a reset.
 func hangUp(conn net.Conn) {
-	_ = conn.(*net.TCPConn).SetLinger(0) // fails if it is closed
+	_ = conn.(*net.TCPConn).SetLinger(0) // fails if the connection is closed
 	_ = conn.Close()
 }
 
 // reading ends with the connection.
 func (f *flow) reading(heard func([]byte)) {
-	defer close(f.read) // ends the toxic, whichever it is
+	defer close(f.read) // ends the toxic, whatever it is
 	for {
 		b := make([]byte, 16<<10)
 		n, err := f.from.Read(b)
@@ -95,7 +95,7 @@ func (f *flow) reading(heard func([]byte)) {
 	}
 }
 
-// writing ends with the toxic, which nothing must keep from ending.
+// writing ends with the toxic, which nothing may keep from ending.
 func (f *flow) writing(broken func()) {
 	for chunk := range f.written {
 		if _, err := f.to.Write(chunk.Data); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// A Memory is what an embedded server says of its past, which clients with a quarantine ask for.
+// A Memory is what an embedded server reports about its past, for clients with a quarantine.
 type Memory struct {
 	server *Server
 
@@ -19,7 +19,7 @@ type Memory struct {
 	id string
 }
 
-// NewMemory has an embedded server answer INFO as a master does that has just started.
+// NewMemory makes an embedded server answer INFO like a newly started master.
 func (s *Server) NewMemory(t testing.TB) *Memory {
 	t.Helper()
 	m := &Memory{server: s, id: newReplicationID()}
@@ -55,7 +55,7 @@ repl_backlog_active:0
 `, m.id, 0), "\n", "\r\n")
 }
 
-// newReplicationID is as random as that of a server.
+// newReplicationID returns a random id, like those of Redis.
 func newReplicationID() string {
 	var b [20]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Nodes are servers that know nothing of one another.
+// Nodes are servers that do not know one another.
 type Nodes struct{ all []*Server }
 
 // NewNodes starts n of them by start, such as Redis or Piped.
@@ -19,22 +19,22 @@ func NewNodes(t testing.TB, n int, start func(t testing.TB) *Server) *Nodes {
 	for i := range n {
 		s := start(t)
 		if s.pipe {
-			s.addr = fmt.Sprintf("127.0.0.%d:0", i+1) // nobody's, by which a Wire finds the server
+			s.addr = fmt.Sprintf("127.0.0.%d:0", i+1) // an unused address, by which a Wire finds the server
 		}
 		nodes.all = append(nodes.all, s)
 	}
 	return nodes
 }
 
-// Servers are all of them.
+// Servers returns all nodes.
 func (n *Nodes) Servers() []*Server { return n.all }
 
-// Universal returns a client of the first.
+// Universal returns a client of the first node.
 func (n *Nodes) Universal(t testing.TB, edit ...func(*redis.Options)) redis.UniversalClient {
 	return n.all[0].NewClient(t, edit...)
 }
 
-// Options have the addresses of all, for clients in another process.
+// Options has the addresses of all nodes, for clients in another process.
 func (n *Nodes) Options() *redis.UniversalOptions {
 	o := &redis.UniversalOptions{}
 	for _, s := range n.all {
@@ -43,7 +43,7 @@ func (n *Nodes) Options() *redis.UniversalOptions {
 	return o
 }
 
-// NewWire returns an undisturbed Wire to all of them.
+// NewWire returns an undisturbed Wire to all nodes.
 func (n *Nodes) NewWire() *Wire {
 	return newWire(func(ctx context.Context, addr string) (net.Conn, error) {
 		for _, s := range n.all {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// NewDivisibleCluster is NewCluster with nodes that can be cut off. Whatever is said to them passes a Proxy.
+// NewDivisibleCluster is NewCluster with nodes that can be cut off. All their traffic passes through Proxies.
 func NewDivisibleCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	return newCluster(t, true, masters, replicas, args)
 }
 
-// NewDivisibleSentinel is NewSentinel with nodes that can be cut off. Whatever is said to them passes a Proxy.
+// NewDivisibleSentinel is NewSentinel with nodes that can be cut off. All their traffic passes through Proxies.
 func NewDivisibleSentinel(t testing.TB, replicas, sentinels int, args ...string) *Sentinel {
 	t.Helper()
 	return newSentinel(t, true, plain(1+replicas), sentinels, args)
 }
 
-// NewClockedSentinel is NewDivisibleSentinel with a server for each clock, which is that far ahead of this machine's, or
-// behind it. The first one is the master.
+// NewClockedSentinel is NewDivisibleSentinel with a server for each clock, which is that far ahead of this machine's, or behind
+// it if negative. The first one is the master.
 func NewClockedSentinel(t testing.TB, sentinels int, clocks ...time.Duration) *Sentinel {
 	t.Helper()
 	var nodes []starter
@@ -30,14 +30,14 @@ func NewClockedSentinel(t testing.TB, sentinels int, clocks ...time.Duration) *S
 	return newSentinel(t, true, nodes, sentinels, nil)
 }
 
-// hide puts a Proxy in front of s, whose address s has from now on.
+// hide puts a Proxy in front of s, and gives s its address.
 func (s *Server) hide(t testing.TB) {
 	t.Helper()
 	s.door = s.NewProxy(t)
 	s.addr = s.door.Addr()
 }
 
-// announce has a node tell the others where its proxies are.
+// announce makes a node tell the others where its proxies are.
 func (c *Cluster) announce(node int) {
 	c.t.Helper()
 	if !c.divisible {
@@ -59,7 +59,7 @@ func (c *Cluster) busPort(node int) string {
 	return port
 }
 
-// announce has a node tell its master and the Sentinels where its proxy is.
+// announce makes a node tell its master and the Sentinels where its proxy is.
 func (s *Sentinel) announce(node int) {
 	s.t.Helper()
 	if s.divisible {
@@ -68,7 +68,8 @@ func (s *Sentinel) announce(node int) {
 	}
 }
 
-// CutOff makes a master of a divisible Cluster lose all other nodes, its replicas too, until Rejoin. Clients still reach it.
+// CutOff disconnects a master of a divisible Cluster from all other nodes, including its replicas, until Rejoin. Clients still
+// reach it.
 func (c *Cluster) CutOff(master int) {
 	c.Nodes[master].away.Store(true)
 	c.buses[master].Swallow()
@@ -89,7 +90,7 @@ func (c *Cluster) Rejoin(master int) {
 	c.Nodes[master].away.Store(false)
 }
 
-// senderOf returns the id of the node that has said this on the bus of a Cluster: it stands behind the lengths, the
+// senderOf returns the id of the node that has sent these bytes on the bus of a Cluster. The id follows the lengths, the
 // versions and the epochs.
 func senderOf(said []byte) string {
 	const begin, end = 40, 80
@@ -99,10 +100,10 @@ func senderOf(said []byte) string {
 	return string(said[begin:end])
 }
 
-// isOfReplica reports whether a replica says this to its master.
+// isOfReplica reports whether a replica sends these bytes to its master.
 func isOfReplica(said []byte) bool { return bytes.Contains(said, []byte("REPLCONF")) }
 
-// CutOff makes the Sentinels, and its replicas, lose a master, until Rejoin. Clients still reach it.
+// CutOff disconnects a master from the Sentinels and its replicas until Rejoin. Clients still reach it.
 func (s *Sentinel) CutOff(master int) {
 	s.Nodes[master].away.Store(true)
 	s.Nodes[master].door.SwallowThose(func(said []byte) bool {

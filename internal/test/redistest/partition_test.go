@@ -9,11 +9,11 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// wantTaken checks that a key was written at a server.
+// wantTaken checks that a server has a written key.
 func wantTaken(t *testing.T, what string, s *redistest.Server, key string, taken bool) {
 	t.Helper()
 	if n := s.NewClient(t).Exists(t.Context(), key).Val(); n == 1 != taken {
-		t.Errorf("%s: the key is there %d times", what, n)
+		t.Errorf("%s: %d keys, want 1", what, n)
 	}
 }
 
@@ -24,7 +24,7 @@ func TestAMasterOfAClusterThatIsCutOffIsReplaced(t *testing.T) {
 	key := c.KeyAt(0)
 	old := c.Nodes[0].NewClient(t)
 	c.CutOff(0)
-	write(t, old, key) // which nobody else hears of
+	write(t, old, key) // no other node receives this
 	promoted := c.AwaitPromoted(key, 0)
 	if promoted != 3 {
 		t.Errorf("node %d was promoted", promoted)
@@ -41,7 +41,7 @@ func TestAMasterThatSentinelsLoseIsReplaced(t *testing.T) {
 	s := redistest.NewDivisibleSentinel(t, 1, 3)
 	old := s.Nodes[0].NewClient(t, func(o *redis.Options) { o.MaxRetries = -1 })
 	s.CutOff(0)
-	write(t, old, "key") // which nobody else hears of
+	write(t, old, "key") // no other node receives this
 	promoted := s.AwaitPromoted(0)
 	wantTaken(t, "the new master", s.Nodes[promoted], "key", false)
 	wantTaken(t, "the old one", s.Nodes[0], "key", true)

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// A pipe is the client's end of a net.Pipe to miniredis. A net.Pipe has no buffer: without one, a
-// client that writes a long pipeline and a server that answers its first command would wait for each
-// other. So what is written is queued and a goroutine passes it on.
+// A pipe is the client's end of a net.Pipe to miniredis. A net.Pipe has no buffer: a client that writes a long pipeline and a
+// server that answers its first command would wait for each other. So writes are queued, and a goroutine passes them on.
 type pipe struct {
 	net.Conn
 
@@ -36,7 +35,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close drops what is still queued.
+// Close drops the queue.
 func (p *pipe) Close() error {
 	p.mu.Lock()
 	p.closed = true

@@ -11,15 +11,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Proxy stands between clients and a server, on a port of its own, and disturbs their connections
-// with the toxics of toxiproxy. One disturbance replaces another; Restore ends them all.
+// A Proxy stands between clients and a server, on its own port, and disturbs their connections with the toxics of toxiproxy. A
+// disturbance replaces the one before; Restore ends it.
 //
 //	p := s.NewProxy(t)
 //	rdb := s.NewClient(t, p.Use)
 //	p.Delay(200*time.Millisecond, 100*time.Millisecond)
 //
-// A Wire sees commands, also those of embedded servers; a Proxy sees bytes, also those of other
-// programs. Safe for concurrent use.
+// A Wire sees commands, also those of embedded servers; a Proxy sees bytes, also those of other programs. It is safe for
+// concurrent use.
 type Proxy struct {
 	upstream string
 	listener net.Listener
@@ -27,13 +27,13 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	links    map[*link]struct{}
-	up, down toxics.Toxic // for what clients say, and for what the server says
+	up, down toxics.Toxic // for the client's bytes, and for the server's
 	trap     *trap        // nil: none
 	cut      func(said []byte) bool
 	off      bool
 }
 
-// A trap is for the connection on which some words are said first.
+// A trap waits for the connection on which certain words are sent first.
 type trap struct {
 	words  []byte
 	caught chan struct{}
@@ -64,7 +64,7 @@ func newProxy(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// Addr returns the host and port that clients are to connect to.
+// Addr returns the host and port to connect to.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Use makes a client's connections run through p; it is an edit for NewClient.
@@ -85,12 +85,12 @@ func (p *Proxy) Throttle(kilobytes int64) {
 	p.disturb(&toxics.BandwidthToxic{Rate: kilobytes}, &toxics.BandwidthToxic{Rate: kilobytes})
 }
 
-// Swallow makes all connections half-open, new ones too: what either side says is lost, and neither
-// is told. Restore resets them.
+// Swallow makes all connections half-open, also new ones: bytes of both sides are lost, and neither side notices. Restore
+// resets the connections.
 func (p *Proxy) Swallow() { p.disturb(new(toxics.TimeoutToxic), new(toxics.TimeoutToxic)) }
 
-// SwallowOne makes one connection half-open until Restore: that on which either side says these words
-// first, and from them on. The channel is closed when that has happened.
+// SwallowOne makes one connection half-open until Restore: the first one on which either side sends these words. The words are
+// the first to be lost. The channel is closed when that has happened.
 func (p *Proxy) SwallowOne(words string) (caught <-chan struct{}) {
 	t := &trap{words: []byte(words), caught: make(chan struct{})}
 	p.mu.Lock()
@@ -99,8 +99,8 @@ func (p *Proxy) SwallowOne(words string) (caught <-chan struct{}) {
 	return t.caught
 }
 
-// SwallowThose makes connections half-open until Restore, new ones too: those of which it is true what the client has said
-// first, saidLen bytes at most.
+// SwallowThose makes connections half-open until Restore, also new ones. It picks them by the client's first bytes, at most
+// saidLen of them.
 func (p *Proxy) SwallowThose(cut func(said []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *Proxy) SwallowThose(cut func(said []byte) bool) {
 	}
 }
 
-// judge swallows what is to be cut; Proxy.mu is held.
+// judge swallows the connections that have to be cut; Proxy.mu is held.
 func (p *Proxy) judge(l *link) {
 	if p.cut != nil && !l.missing && p.cut(l.said) {
 		l.disturb(new(toxics.TimeoutToxic), new(toxics.TimeoutToxic))
@@ -134,7 +134,7 @@ func (p *Proxy) Off() {
 	p.Reset()
 }
 
-// Restore ends whatever disturbs the connections. Those that miss something are reset.
+// Restore ends the disturbance. Connections that have lost bytes are reset.
 func (p *Proxy) Restore() {
 	p.mu.Lock()
 	p.off, p.trap, p.cut = false, nil, nil
@@ -151,10 +151,10 @@ func (p *Proxy) disturb(up, down toxics.Toxic) {
 	}
 }
 
-// saidLen is how much is known of what clients have said first.
+// saidLen limits how much of the clients' first bytes is remembered.
 const saidLen = 512
 
-// heard is told what is said on l, by its client or by the server.
+// heard receives the bytes of a client or the server on l.
 func (p *Proxy) heard(l *link, b []byte, client bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

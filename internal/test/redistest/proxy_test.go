@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// proxied returns a proxy in front of a real server, and a client that repeats nothing.
+// proxied returns a proxy in front of a real server, and a client that repeats no commands.
 func proxied(t *testing.T) (*redistest.Proxy, *redis.Client) {
 	t.Helper()
 	s := redistest.Redis(t)
@@ -38,7 +38,7 @@ func took(t *testing.T, rdb *redis.Client) time.Duration {
 	return time.Since(start)
 }
 
-// unanswered checks that a command gets no answer, and no error either, for a while.
+// unanswered checks that a command gets neither an answer nor an error for a while.
 func unanswered(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -61,7 +61,7 @@ func TestProxyDelaysAnswers(t *testing.T) {
 	const latency, jitter = 60 * time.Millisecond, 20 * time.Millisecond
 	p.Delay(latency, jitter)
 	var wg sync.WaitGroup
-	for range 3 { // on the connection that is there, and on new ones
+	for range 3 { // on the existing connection, and on new ones
 		wg.Go(func() {
 			if d := took(t, rdb); d < latency-jitter {
 				t.Errorf("an answer arrived after %v", d)
@@ -81,7 +81,7 @@ func TestProxyDeliversSlicedBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := rdb.Get(t.Context(), "long").Val(); got != long {
-		t.Errorf("%d of %d bytes are right", strings.Count(got, ""), len(long))
+		t.Errorf("%d of %d bytes are correct", strings.Count(got, ""), len(long))
 	}
 }
 
@@ -117,7 +117,7 @@ func TestProxySwallowsOneConnection(t *testing.T) {
 	caught := p.SwallowOne("\r\nthese words")
 	select {
 	case <-caught:
-		t.Error("caught before the words were said")
+		t.Error("caught before the words were sent")
 	default:
 	}
 	answer := make(chan error, 1)
@@ -125,7 +125,7 @@ func TestProxySwallowsOneConnection(t *testing.T) {
 	<-caught
 	took(t, rdb) // on another connection
 	if got, err := rdb.Echo(t.Context(), "these words").Result(); err != nil {
-		t.Errorf("another connection is half-open too: %q, %v", got, err)
+		t.Errorf("another connection is also half-open: %q, %v", got, err)
 	}
 	p.Restore()
 	if err := <-answer; err == nil {

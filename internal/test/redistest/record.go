@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Command is one that was sent to the server, word by word.
+// A Command is a command that was sent to the server, as a list of words.
 type Command []string
 
 // IsScript reports whether c runs a script.
@@ -18,12 +18,12 @@ func (c Command) IsScript() bool {
 	return len(c) > 1 && (strings.EqualFold(c[0], "evalsha") || strings.EqualFold(c[0], "eval"))
 }
 
-// Concerns reports whether one of c's words contains s.
+// Concerns reports whether a word of c contains s.
 func (c Command) Concerns(s string) bool {
 	return slices.ContainsFunc(c, func(word string) bool { return strings.Contains(word, s) })
 }
 
-// Run sends c once more, by way of rdb.
+// Run sends c again, through rdb.
 func (c Command) Run(ctx context.Context, rdb redis.UniversalClient) (any, error) {
 	args := make([]any, len(c))
 	for i, word := range c {
@@ -32,14 +32,14 @@ func (c Command) Run(ctx context.Context, rdb redis.UniversalClient) (any, error
 	return rdb.Do(ctx, args...).Result()
 }
 
-// Record begins to note every command, and forgets those noted before.
+// Record begins to record every command, and discards earlier records.
 func (w *Wire) Record() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.recorded = new([]Command)
 }
 
-// Sent returns the commands noted since Record, in the order of their writing.
+// Sent returns the commands since Record, in the order in which they were written.
 func (w *Wire) Sent() []Command {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *Wire) Sent() []Command {
 	return slices.Clone(*w.recorded)
 }
 
-// A parser takes commands out of what a connection writes: arrays of bulk strings.
+// A parser extracts commands from the bytes of a connection: arrays of bulk strings.
 type parser struct{ rest []byte }
 
 func (p *parser) parse(b []byte) []Command {
@@ -64,7 +64,7 @@ func (p *parser) parse(b []byte) []Command {
 	}
 }
 
-// parseCommand is not ok if b does not hold a whole command yet.
+// parseCommand is not ok if b does not contain a whole command yet.
 func parseCommand(b []byte) (c Command, rest []byte, ok bool) {
 	words, rest, ok := parseNumber(b, '*')
 	for ; ok && words > 0; words-- {

@@ -10,15 +10,15 @@ import (
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 
-// Redis starts a redis-server of the test's own on a free port, without persistence, stopped when the
-// test ends. args are added to its command line, e.g. "--maxmemory", "3mb".
+// Redis starts a redis-server for the test on a free port, without persistence, stopped when the test ends. args are added to
+// its command line, e.g. "--maxmemory", "3mb".
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return startReal(t, redisserver.Start, args)
 }
 
-// Clocked is Redis for a server with a clock of its own, which is that far ahead of this machine's, or behind it. The test
-// is skipped where there is no compiler for it.
+// Clocked is Redis for a server with its own clock, which is that far ahead of this machine's, or behind it if negative. The
+// test is skipped where no compiler is installed.
 func Clocked(t testing.TB, ahead time.Duration, args ...string) *Server {
 	t.Helper()
 	return startReal(t, clocked(ahead), args)
@@ -47,7 +47,7 @@ func startReal(t testing.TB, start starter, args []string) *Server {
 	return &Server{real: server, addr: server.Addr()}
 }
 
-// Pause stops a real server's process in its tracks; Resume lets it go on.
+// Pause stops a real server's process; Resume continues it.
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
 	s.away.Store(true)
@@ -61,17 +61,17 @@ func (s *Server) Resume(t testing.TB) {
 	s.away.Store(false)
 }
 
-// StepClock moves the clock of a server with its own by d, forwards or backwards.
+// StepClock moves the clock of a Clocked server by d, forwards or backwards.
 func (s *Server) StepClock(d time.Duration) { s.real.StepClock(d) }
 
-// Kill ends a real server without a chance to save anything.
+// Kill ends a real server immediately: it saves nothing.
 func (s *Server) Kill() {
 	s.away.Store(true)
 	s.real.Kill()
 }
 
-// Restart starts a server again that was killed: at the same address, on what it left on its disk, with
-// args added to its command line from now on.
+// Restart starts a killed server again, at the same address and with the data on its disk. args are added to its command line
+// from now on.
 func (s *Server) Restart(t testing.TB, args ...string) {
 	t.Helper()
 	if err := s.real.Restart(t.Context(), args...); err != nil {
@@ -80,7 +80,7 @@ func (s *Server) Restart(t testing.TB, args ...string) {
 	s.away.Store(false)
 }
 
-// A pauser is a process.
+// A pauser is a process that can be stopped and continued.
 type pauser interface {
 	Pause(ctx context.Context) error
 	Resume() error

@@ -1,12 +1,12 @@
-// Package redistest starts servers for tests and disturbs what is said to them: an embedded
-// miniredis whose keys expire as time passes, or a real redis-server of the test's own.
+// Package redistest starts servers for tests and disturbs their connections. A server is an embedded miniredis whose keys
+// expire as time passes, or a real redis-server.
 //
 //	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 //		rdb := s.NewClient(t)
 //		…
 //	})
 //
-// NewCluster and NewSentinel start several real ones that watch each other.
+// NewCluster and NewSentinel start several real servers that watch each other.
 //
 // Without a redis-server in the PATH the tests that need one are skipped, or fail if the environment
 // has LOCKMW_REQUIRE_REDIS=1.
@@ -34,11 +34,11 @@ type Server struct {
 
 	real *redisserver.Server // nil for an embedded one
 	addr string
-	door *Proxy      // at addr, if all who talk to it come through one; else nil
+	door *Proxy      // at addr, if all connections pass through one; otherwise nil
 	pipe bool        // there is no listener: connections are pipes
 	away atomic.Bool // it was killed, paused or cut off
 
-	dialling sync.RWMutex // held while a pipe is made: a client may go on dialling after its test has ended
+	dialling sync.RWMutex // held while a pipe is made: a client may still dial after its test has ended
 	closed   bool
 }
 
@@ -74,8 +74,8 @@ func Each(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Run("redis", func(t *testing.T) { test(t, Redis(t)) })
 }
 
-// Addr returns the host and port on which s listens. That of a piped server is nobody's; it has no
-// name, because go-redis looks names up, which a bubble does not allow.
+// Addr returns the host and port on which s listens. A piped server has an unused address. It is not a name, because go-redis
+// looks names up, which a bubble does not allow.
 func (s *Server) Addr() string { return s.addr }
 
 // NewClient returns a client of s, closed when the test ends. Each edit may change its options.
@@ -83,10 +83,10 @@ func (s *Server) NewClient(t testing.TB, edit ...func(*redis.Options)) *redis.Cl
 	opts := &redis.Options{Addr: s.addr}
 	if s.pipe {
 		opts.Dialer = s.dialer
-		// A client that runs out of connections waits with a timer that it shares with all others
-		// of the program, which a synctest bubble does not allow.
+		// A client that runs out of connections waits with a timer that all clients of the program share, which a synctest
+		// bubble does not allow.
 		opts.PoolSize = 1000
-		// It also goes on dialling for a while after it was closed: a bubble ends sooner than that.
+		// A closed client also dials for a while longer than a bubble lasts.
 		opts.DialerRetries = 1
 	}
 	for _, f := range edit {

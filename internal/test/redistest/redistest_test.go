@@ -42,7 +42,7 @@ func TestRedisTakesArguments(t *testing.T) {
 	}
 }
 
-func TestRedisThatWantsAPasswordStarts(t *testing.T) {
+func TestRedisThatRequiresAPasswordStarts(t *testing.T) {
 	s := redistest.Redis(t, "--requirepass", "secret")
 	rdb := s.NewClient(t, func(o *redis.Options) { o.Password = "secret" })
 	if err := rdb.Ping(t.Context()).Err(); err != nil {
@@ -76,7 +76,7 @@ func TestPipedServerFollowsTheClockOfItsBubble(t *testing.T) {
 		if err := rdb.Set(t.Context(), "k", 1, time.Minute).Err(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(59 * time.Second) // of the bubble's time
+		time.Sleep(59 * time.Second) // in the bubble
 		if n := rdb.Exists(t.Context(), "k").Val(); n != 1 {
 			t.Error("the key is gone too soon")
 		}
@@ -87,7 +87,7 @@ func TestPipedServerFollowsTheClockOfItsBubble(t *testing.T) {
 	})
 }
 
-// go-redis may go on dialling after its client was closed, and its test with it.
+// go-redis may still dial after its client was closed and the test has ended.
 func TestPipedServerIsNotDialledAfterItsTest(t *testing.T) {
 	var wire *redistest.Wire
 	t.Run("its test", func(t *testing.T) { wire = redistest.Piped(t).NewWire() })
@@ -208,7 +208,7 @@ func TestRecordedCommandsRunAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := wire.Sent()
-		for len(sent) > 0 && !sent[0].IsScript() { // what a new connection begins with
+		for len(sent) > 0 && !sent[0].IsScript() { // commands of a new connection
 			sent = sent[1:]
 		}
 		if len(sent) != 2 || sent[1].IsScript() || !sent[1].Concerns("a\r\nb") {

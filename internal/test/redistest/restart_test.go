@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-func TestRestartedRedisFindsWhatItKept(t *testing.T) {
+func TestRestartedRedisFindsItsData(t *testing.T) {
 	nothing := func(context.Context, *redis.Client) error { return nil }
 	for name, test := range map[string]struct {
 		args []string
@@ -41,7 +41,7 @@ func TestRestartedRedisFindsWhatItKept(t *testing.T) {
 			}
 			s.Restart(t)
 			if got, err := rdb.Get(t.Context(), "k").Result(); got != test.want {
-				t.Errorf("the server remembers %q, want %q (%v)", got, test.want, err)
+				t.Errorf("the server has %q, want %q (%v)", got, test.want, err)
 			}
 			if s.Addr() != addr {
 				t.Errorf("the server has moved from %s to %s", addr, s.Addr())

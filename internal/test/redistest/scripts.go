@@ -7,8 +7,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Know makes an embedded server find scripts that nobody has loaded: sources holds their texts, by their SHA. SCRIPT LOAD
-// would parse each of them again for each server, while all servers of a program share what EVAL has parsed. So the first
+// Know makes an embedded server find scripts that were never loaded: sources maps their SHAs to their texts. SCRIPT LOAD would
+// parse each of them again for each server, but all servers of a program share the scripts that EVAL has parsed. So the first
 // EVALSHA of such a script runs as an EVAL.
 func (s *Server) Know(t testing.TB, sources map[string]string) {
 	t.Helper()

@@ -14,13 +14,13 @@ import (
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 
-// MasterName is what Sentinels call the master.
+// MasterName is the name of the master in the Sentinels.
 const MasterName = "mymaster"
 
-// A Sentinel is a real master with replicas, and Sentinels that put a replica in the place of a master that is away for
-// 2 s. It is not safe for concurrent use, but its clients are.
+// A Sentinel is a real master with replicas, and Sentinels that replace a master that is unreachable for 2 s. It is not safe
+// for concurrent use, but its clients are.
 type Sentinel struct {
-	several // the first one is the master to begin with
+	several // the first one is the first master
 
 	Sentinels []*Server
 
@@ -34,7 +34,7 @@ func NewSentinel(t testing.TB, replicas, sentinels int, args ...string) *Sentine
 	return newSentinel(t, false, plain(1+replicas), sentinels, args)
 }
 
-// plain are n servers without a clock of their own.
+// plain starts n servers without their own clocks.
 func plain(n int) []starter { return slices.Repeat([]starter{redisserver.Start}, n) }
 
 func newSentinel(t testing.TB, divisible bool, nodes []starter, sentinels int, args []string) *Sentinel {
@@ -56,9 +56,9 @@ func newSentinel(t testing.TB, divisible bool, nodes []starter, sentinels int, a
 	return s
 }
 
-// watch starts a Sentinel. It looks at the others often, and works on where the machine was busy. Four times the publish
-// period must be longer than a promotion takes, else the other Sentinels undo it. A replica is promoted only if it has told
-// of itself within five ping periods, and it is asked once a second.
+// watch starts a Sentinel. It checks the others often, and also works on a busy machine. Four times the publish period must be
+// longer than a promotion takes; otherwise the other Sentinels undo the promotion. A replica is promoted only if it has
+// reported within five ping periods, and it is asked once a second.
 func (s *Sentinel) watch(host, port string, quorum int) {
 	s.t.Helper()
 	server := startReal(s.t, redisserver.StartSentinel, []string{
@@ -76,7 +76,7 @@ func (s *Sentinel) watch(host, port string, quorum int) {
 	}
 }
 
-// Client returns a client of the master, whichever that is, closed when the test ends.
+// Client returns a client of the current master, closed when the test ends.
 func (s *Sentinel) Client(t testing.TB, edit ...func(*redis.FailoverOptions)) *redis.Client {
 	opts := &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs()}
 	for _, f := range edit {
@@ -87,7 +87,7 @@ func (s *Sentinel) Client(t testing.TB, edit ...func(*redis.FailoverOptions)) *r
 	return rdb
 }
 
-// Addrs are the hosts and ports of the Sentinels.
+// Addrs returns the hosts and ports of the Sentinels.
 func (s *Sentinel) Addrs() (all []string) {
 	for _, server := range s.Sentinels {
 		all = append(all, server.Addr())
@@ -95,7 +95,7 @@ func (s *Sentinel) Addrs() (all []string) {
 	return all
 }
 
-// Master returns the number of the node that the Sentinels have for the master.
+// Master returns the number of the node that is the master in the Sentinels.
 func (s *Sentinel) Master() int {
 	s.t.Helper()
 	node, missing := s.elected()
@@ -105,7 +105,7 @@ func (s *Sentinel) Master() int {
 	return node
 }
 
-// elected returns the node that all Sentinels that run have for the master; else -1, and what is missing.
+// elected returns the node that all running Sentinels consider the master; otherwise -1, and what is missing.
 func (s *Sentinel) elected() (node int, missing string) {
 	node = -1
 	for i, server := range s.Sentinels {
@@ -126,7 +126,7 @@ func (s *Sentinel) elected() (node int, missing string) {
 	return node, "no Sentinel runs"
 }
 
-// SetDownAfter sets how long a master is away before it is replaced.
+// SetDownAfter sets how long a master must be unreachable before it is replaced.
 func (s *Sentinel) SetDownAfter(d time.Duration) {
 	s.t.Helper()
 	for _, c := range s.watchers {
@@ -136,8 +136,8 @@ func (s *Sentinel) SetDownAfter(d time.Duration) {
 	}
 }
 
-// Failover has the Sentinels put a replica in the master's place, though that is there, and returns the new master's
-// number. What it had not sent to the replica is lost.
+// Failover makes the Sentinels promote a replica although the master is reachable, and returns the new master's number. Writes
+// that the old master had not sent to the replica are lost.
 func (s *Sentinel) Failover() (promoted int) {
 	s.t.Helper()
 	old := s.Master()
@@ -156,8 +156,7 @@ func (s *Sentinel) Failover() (promoted int) {
 	return s.AwaitPromoted(old)
 }
 
-// AwaitPromoted waits until the Sentinels have another master than the old one, and it knows. It returns the new
-// master's number.
+// AwaitPromoted waits until the Sentinels have a new master, and it knows. It returns the new master's number.
 func (s *Sentinel) AwaitPromoted(old int) (promoted int) {
 	s.t.Helper()
 	await(s.t, "a replica is promoted", func() string {
@@ -169,17 +168,17 @@ func (s *Sentinel) AwaitPromoted(old int) (promoted int) {
 		case promoted == old:
 			return "the master is the old one"
 		case infoFields(s.ask(promoted, "INFO", "replication"))["role"] != "master":
-			return "the new master does not know that it is"
+			return "the new master does not know its role"
 		}
 		return ""
 	})
 	return promoted
 }
 
-// AwaitSettled waits until the nodes that run follow one master, and all Sentinels know all nodes and each other.
+// AwaitSettled waits until the running nodes follow one master, and all Sentinels know all nodes and each other.
 func (s *Sentinel) AwaitSettled() {
 	s.t.Helper()
-	await(s.t, "the Sentinels settle", func() string {
+	await(s.t, "the Sentinels agree", func() string {
 		master, missing := s.elected()
 		if master < 0 {
 			return missing
@@ -191,7 +190,7 @@ func (s *Sentinel) AwaitSettled() {
 	})
 }
 
-// lagging says which node that runs has not the master's data.
+// lagging names a running node that does not have the master's data.
 func (s *Sentinel) lagging(master int) string {
 	for _, i := range s.living() {
 		if i != master && s.follows(i) != s.Nodes[master].Addr() {
@@ -201,7 +200,7 @@ func (s *Sentinel) lagging(master int) string {
 	return ""
 }
 
-// unknown says what a Sentinel that runs does not know yet.
+// unknown names what a running Sentinel does not know yet.
 func (s *Sentinel) unknown() string {
 	for i, server := range s.Sentinels {
 		if server.away.Load() {

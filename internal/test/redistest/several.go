@@ -12,14 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// several is servers that know each other, and a connection to each that only this package uses.
+// several is servers that know each other, with a connection to each that only this package uses.
 type several struct {
-	// Nodes are the servers: Kill, Pause, Resume and Restart them as any other.
+	// Nodes are the servers: Kill, Pause, Resume and Restart them like any other.
 	Nodes []*Server
 
 	t         testing.TB
 	rdb       []*redis.Client
-	divisible bool // all talk to the nodes through proxies
+	divisible bool // all traffic of the nodes passes through proxies
 }
 
 func (s *several) add(node *Server) int {
@@ -31,7 +31,7 @@ func (s *several) add(node *Server) int {
 	return len(s.Nodes) - 1
 }
 
-// living are the numbers of the nodes that run, and are not cut off.
+// living returns the numbers of the nodes that run and are not cut off.
 func (s *several) living() (all []int) {
 	for i, node := range s.Nodes {
 		if !node.away.Load() {
@@ -48,7 +48,7 @@ func (s *several) try(node int, args ...any) (any, error) {
 	return s.rdb[node].Do(ctx, args...).Result()
 }
 
-// do is try where the command must work.
+// do is try for a command that must work.
 func (s *several) do(node int, args ...any) any {
 	s.t.Helper()
 	v, err := s.try(node, args...)
@@ -58,7 +58,7 @@ func (s *several) do(node int, args ...any) any {
 	return v
 }
 
-// ask is do for an answer that is text; "" if the node does not answer.
+// ask is do for a command whose answer is text; "" if the node does not answer.
 func (s *several) ask(node int, args ...any) string {
 	v, err := s.try(node, args...)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *several) ask(node int, args ...any) string {
 	return fmt.Sprint(v)
 }
 
-// follows returns the address of the master whose data a node has; "": it has not all of them.
+// follows returns the address of the master whose data a node has completely; "": it does not.
 func (s *several) follows(node int) string {
 	info := infoFields(s.ask(node, "INFO", "replication"))
 	if info["role"] != "slave" || info["master_link_status"] != "up" || info["master_sync_in_progress"] != "0" {
@@ -76,7 +76,7 @@ func (s *several) follows(node int) string {
 	return net.JoinHostPort(info["master_host"], info["master_port"])
 }
 
-// AwaitReplicated waits until the replicas of a master have what it has now.
+// AwaitReplicated waits until the replicas of a master have its present data.
 func (s *several) AwaitReplicated(master int) {
 	s.t.Helper()
 	offset := func(node int, field string) int {
@@ -84,7 +84,7 @@ func (s *several) AwaitReplicated(master int) {
 		return n
 	}
 	now := offset(master, "master_repl_offset")
-	await(s.t, "the replicas have it", func() string {
+	await(s.t, "the replicas have all data", func() string {
 		for _, i := range s.living() {
 			if s.follows(i) == s.Nodes[master].Addr() && offset(i, "slave_repl_offset") < now {
 				return fmt.Sprintf("node %d has not", i)
@@ -94,7 +94,7 @@ func (s *several) AwaitReplicated(master int) {
 	})
 }
 
-// infoFields reads what INFO and CLUSTER INFO say.
+// infoFields parses the answers of INFO and CLUSTER INFO.
 func infoFields(text string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {

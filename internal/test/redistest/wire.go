@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Wire is what a client's connections to a server, or to several, run through, so that a test can disturb them:
+// A Wire carries a client's connections to a server, or to several, so that a test can disturb them:
 //
 //	wire := s.NewWire()
 //	rdb := s.NewClient(t, wire.Use)
@@ -21,7 +21,7 @@ type Wire struct {
 
 	mu       sync.Mutex
 	conns    map[*wireConn]struct{}
-	faults   []*Fault // those that wait for their command
+	faults   []*Fault // those that still wait for their command
 	silent   bool
 	deaf     bool
 	down     bool
@@ -50,7 +50,7 @@ func (w *Wire) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	c := &wireConn{Conn: conn, addr: addr, wire: w, closed: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.down { // Cut came meanwhile, and did not see the connection
+	if w.down { // Cut came in the meantime, and did not see the connection
 		_ = conn.Close()
 		return nil, errRefused
 	}
@@ -66,17 +66,16 @@ func (w *Wire) isDown() bool {
 	return w.down
 }
 
-// Withhold keeps the next write that contains all of match from the server. The client gets no
-// answer on that connection; Fault.Break makes it notice, Fault.Send lets the server have the bytes.
+// Withhold keeps the next write that contains all of match from the server. The client receives no answer on that connection.
+// Fault.Break breaks the connection, and Fault.Send sends the bytes to the server.
 func (w *Wire) Withhold(match ...string) *Fault { return w.expect(match, withholds) }
 
-// LoseReply lets the next write that contains all of match through, and breaks the connection
-// instead of delivering what the server answers: go-redis then repeats the command. If the client gives the connection up
-// before there is an answer, as on a busy machine, this goes for the next such write; so it does with HoldReply.
+// LoseReply lets the next write that contains all of match through, and breaks the connection instead of delivering the
+// server's answer: go-redis then repeats the command. If the client gives the connection up before there is an answer, as it
+// may on a busy machine, LoseReply applies to the next such write. HoldReply does the same.
 func (w *Wire) LoseReply(match ...string) *Fault { return w.expect(match, losesReply) }
 
-// HoldReply lets the next write that contains all of match through, and keeps what the server answers
-// from the client until Fault.Deliver.
+// HoldReply lets the next write that contains all of match through, and holds the server's answer back until Fault.Deliver.
 func (w *Wire) HoldReply(match ...string) *Fault { return w.expect(match, holdsReply) }
 
 func (w *Wire) expect(match []string, kind faultKind) *Fault {
@@ -87,23 +86,22 @@ func (w *Wire) expect(match []string, kind faultKind) *Fault {
 	return f
 }
 
-// Silence makes the server one that does not answer any more: it gets and runs the commands, also of
-// new connections, but nothing it says arrives.
+// Silence stops all answers of the server. It still receives and runs commands, also on new connections.
 func (w *Wire) Silence() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.silent = true
 }
 
-// Swallow makes all connections half-open, new ones too: what either side says is lost, and neither is told.
+// Swallow makes all connections half-open, also new ones: bytes of both sides are lost, and neither side notices.
 func (w *Wire) Swallow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.silent, w.deaf = true, true
 }
 
-// Deafen makes the server one that hears nothing any more: what clients say is lost, also on new connections, and nobody is told.
-// What the server says on its own, such as a message to a subscriber, arrives.
+// Deafen loses all bytes of clients, also on new connections, and no client notices. Bytes that the server sends without being
+// asked, such as a message to a subscriber, arrive.
 func (w *Wire) Deafen() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +116,7 @@ func (w *Wire) Cut() {
 	w.breakAll(func(*wireConn) bool { return true })
 }
 
-// Restore ends Silence, Deafen, Swallow and Cut. Connections that miss something break.
+// Restore ends Silence, Deafen, Swallow and Cut. Connections that have lost bytes break.
 func (w *Wire) Restore() {
 	w.mu.Lock()
 	w.silent, w.deaf, w.down = false, false, false
@@ -147,11 +145,11 @@ type Fault struct {
 	kind   faultKind
 	caught chan struct{}
 
-	// Of a command that was withheld, set before caught is closed.
+	// Of a withheld command, set before caught is closed.
 	conn *wireConn
 	late []byte
 
-	delivered chan struct{} // closed when a reply that was held is to go on
+	delivered chan struct{} // closed when a held reply may be delivered
 }
 
 type faultKind int
@@ -162,17 +160,16 @@ const (
 	holdsReply
 )
 
-// Caught is closed when the fault has met its command: when that was withheld, or its reply lost or
-// held.
+// Caught is closed when the fault has met its command: when the command was withheld, or its reply lost or held.
 func (f *Fault) Caught() <-chan struct{} { return f.caught }
 
-// Break breaks the connection on which a command was withheld.
+// Break breaks the connection of a withheld command.
 func (f *Fault) Break() {
 	<-f.caught
 	f.conn.cut()
 }
 
-// Deliver lets the client have the reply that was held. Calls after the first do nothing.
+// Deliver delivers the held reply to the client. Later calls do nothing.
 func (f *Fault) Deliver() {
 	f.wire.mu.Lock()
 	defer f.wire.mu.Unlock()
@@ -183,8 +180,7 @@ func (f *Fault) Deliver() {
 	}
 }
 
-// Send gives the withheld bytes to the server after all, on a connection of their own, and returns
-// what it answers.
+// Send sends the withheld bytes to the server after all, on a new connection, and returns the answer.
 func (f *Fault) Send(ctx context.Context) (string, error) {
 	<-f.caught
 	conn, err := f.wire.dial(ctx, f.conn.addr)
@@ -219,8 +215,8 @@ type wireConn struct {
 	closed chan struct{}
 
 	// Guarded by wire.mu.
-	awaits *Fault // whose reply is not to arrive, or not yet
-	missed bool   // it lost something that was said
+	awaits *Fault // the fault that loses or holds the next reply
+	missed bool   // bytes of either side were lost
 	broken bool
 	parser parser
 }
@@ -257,7 +253,7 @@ func (c *wireConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// faultFor takes the first fault that waits for b off the list; w.mu is held.
+// faultFor removes the first fault that waits for b from the list; w.mu is held.
 func (w *Wire) faultFor(b []byte) *Fault {
 next:
 	for i, f := range w.faults {
@@ -272,7 +268,7 @@ next:
 	return nil
 }
 
-// Read delivers what the server says, unless that is lost.
+// Read delivers the server's bytes, unless they are lost.
 func (c *wireConn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
@@ -293,7 +289,7 @@ func (c *wireConn) Read(b []byte) (int, error) {
 	}
 }
 
-// holds returns what is closed when the n bytes that the server has said may go on; nil if they may.
+// holds returns the channel that is closed when the n bytes from the server may be delivered; nil if they may now.
 func (c *wireConn) holds(n int) <-chan struct{} {
 	c.wire.mu.Lock()
 	defer c.wire.mu.Unlock()
@@ -323,8 +319,8 @@ func (c *wireConn) loses(n int) (lost, broken bool) {
 	return false, c.missed && !c.wire.silent && !c.wire.deaf
 }
 
-// SetReadDeadline does not fail on a broken connection: the client is to find out by reading, which
-// go-redis takes for a reason to repeat the command.
+// SetReadDeadline does not fail on a broken connection: the client has to notice by reading, after which go-redis repeats the
+// command.
 func (c *wireConn) SetReadDeadline(t time.Time) error {
 	return c.unlessBroken(c.Conn.SetReadDeadline(t))
 }

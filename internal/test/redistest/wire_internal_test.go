@@ -23,7 +23,7 @@ func TestCutBreaksAConnectionThatIsBeingMade(t *testing.T) {
 	}
 }
 
-// A client that does not wait for an answer, as its limit is short and the machine busy, sends the command again.
+// A client that gives up before the answer, as it may on a busy machine, sends the command again.
 func TestAFaultMeetsTheNextCommandIfTheFirstIsGivenUp(t *testing.T) {
 	for kind, expect := range map[string]func(w *Wire, match ...string) *Fault{"HoldReply": (*Wire).HoldReply, "LoseReply": (*Wire).LoseReply} {
 		var servers []net.Conn
@@ -50,7 +50,7 @@ func TestAFaultMeetsTheNextCommandIfTheFirstIsGivenUp(t *testing.T) {
 			select {
 			case <-f.Caught():
 			case <-time.After(time.Minute):
-				t.Errorf("%s: the second command is not met", kind)
+				t.Errorf("%s: the second command did not meet the fault", kind)
 			}
 			f.Deliver()
 			_ = conn.Close()

@@ -16,7 +16,8 @@ func (d *Driver) Beat(id string, subscribed bool) (known bool) {
 	return known
 }
 
-// Kill makes the server take the processes of ids for dead: they have neither beaten nor queued a ticket for long, and another has.
+// Kill makes the server take the processes of ids for dead: they have neither beaten nor queued a ticket recently, and another
+// process has.
 func (d *Driver) Kill(ids ...string) {
 	d.Helper()
 	now, err := d.Redis.Time(d.Context()).Result()
@@ -37,7 +38,7 @@ func (d *Driver) Kill(ids ...string) {
 	d.check("kill", "", d.Redis.PExpire(d.Context(), d.Keys.Alive(), time.Minute).Err())
 }
 
-// QueuedAt is the text of a ticket that was queued at another time (us).
+// QueuedAt returns the text of a ticket that was queued at another time (µs).
 func QueuedAt(text string, at int64) string {
 	words := strings.Split(text, " ")
 	_, calls, several := strings.Cut(words[5], "*")

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A lastAnswer is what the server last said, to a script. It is a hook of a client.
+// A lastAnswer records the server's last answer to a script. It is a hook of a client.
 type lastAnswer struct {
 	mu    sync.Mutex
 	value any
@@ -43,8 +43,7 @@ func (a *lastAnswer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return next
 }
 
-// isWhole reports whether an answer has nothing besides what the reader of op reads. What is said of the
-// holders is read up to the end.
+// isWhole reports whether an answer contains only what the reader of op reads. Data about the holders is read to its end.
 func isWhole(op Operation, answer any) bool {
 	list, isList := answer.([]any)
 	switch op := op.(type) {
@@ -88,7 +87,7 @@ func isWhole(op Operation, answer any) bool {
 
 const recordLen = 10 // of the answer that shows a record
 
-// isWholeTicket reports whether fields are what a script says of one id.
+// isWholeTicket reports whether fields are the whole answer about one id.
 func isWholeTicket(fields []any) bool {
 	if len(fields) == 0 {
 		return false

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// Soon is for what must happen at once, on a busy machine.
+	// Soon bounds something immediate, on a busy machine.
 	Soon = 5 * time.Second
-	// Lease is what an acquire or a poll requests that says nothing of it.
+	// Lease is the default lease of an acquire or a poll.
 	Lease = 30 * time.Second
-	// MaxToken is the greatest number that the scripts count to: the next one is not above it in Lua.
+	// MaxToken is the greatest number that the scripts can count to: in Lua the next one is not greater.
 	MaxToken = 1<<53 - 1
 )
 
-// A Driver runs the scripts for one key by hand, as often and as late as a test wants.
+// A Driver runs the scripts for one key, as often and as late as a test needs.
 type Driver struct {
 	*testing.T
-	Redis *redis.Client // sees the server
+	Redis *redis.Client // connected to the server
 	Key   string
 	Keys  *script.KeySet
-	Tidy  bool // the Redis keys are checked after each run
+	Tidy  bool // the Redis keys are checked after each execution
 
 	scripts *script.Set
 	layout  script.Layout
@@ -39,12 +39,12 @@ type Driver struct {
 	answer  *lastAnswer
 }
 
-// New returns a Driver for a key. Its scripts are those for one plain server.
+// New returns a Driver for a key. Its scripts are those for a single plain server.
 func New(t *testing.T, rdb *redis.Client, key string) *Driver {
 	return newDriver(t, rdb, key, false).With(t)
 }
 
-// NewOnNode is New for a node of a Cluster, which has the slot of the key.
+// NewOnNode is New for the node of a Cluster that owns the slot of the key.
 func NewOnNode(t *testing.T, rdb *redis.Client, key string) *Driver {
 	return newDriver(t, rdb, key, true).With(t)
 }
@@ -76,7 +76,7 @@ var (
 	refuseLua string
 )
 
-// EndAfter makes each run of a script end with an error after so many writes, as a Cluster may end it.
+// EndAfter makes each execution of a script end with an error after so many writes, as a Cluster may end it.
 func (d *Driver) EndAfter(writes int) { d.begin(fmt.Sprintf(endAfterLua, writes)) }
 
 // Refuse makes the server refuse commands of scripts with that error.
@@ -93,10 +93,10 @@ func (d *Driver) begin(prelude string) {
 // EndAtTheEnd ends what EndAfter and Refuse began.
 func (d *Driver) EndAtTheEnd() { d.scripts = script.NewSet(script.DefaultParams(true)) }
 
-// Thoroughly has d run the scripts without the short ways for usual cases.
+// Thoroughly makes d run the scripts without their fast paths.
 func (d *Driver) Thoroughly() {
 	p := script.DefaultParams(true)
-	p.Thorough = true
+	p.NoFastPaths = true
 	d.scripts = script.NewSet(p)
 }
 
@@ -107,7 +107,7 @@ func (d *Driver) With(t *testing.T) *Driver {
 	return &with
 }
 
-// newClient returns a client that does not repeat what a server refuses: go-redis would pause before each repetition.
+// newClient returns a client that does not repeat refused commands: go-redis would pause before each repetition.
 func newClient(t *testing.T, s *redistest.Server) *redis.Client {
 	t.Helper()
 	return s.NewClient(t, func(o *redis.Options) { o.MaxRetries = -1 })
@@ -119,7 +119,7 @@ func OnEach(t *testing.T, test func(d *Driver)) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) { test(New(t, newClient(t, s), t.Name())) })
 }
 
-// OnEachTidy is OnEach that checks after each run of a script what is left.
+// OnEachTidy is OnEach with a check of the keys after each execution of a script.
 func OnEachTidy(t *testing.T, test func(d *Driver)) {
 	OnEach(t, func(d *Driver) {
 		d.Tidy = true
@@ -127,8 +127,8 @@ func OnEachTidy(t *testing.T, test func(d *Driver)) {
 	})
 }
 
-// OnEachCrowded is OnEachTidy for tests with so many tickets that on a slow machine they are taken for
-// dead before the test is over: the embedded server's clock stands still.
+// OnEachCrowded is OnEachTidy for tests with so many tickets that a slow machine would take them for dead before the test ends:
+// the embedded server's clock stands still.
 func OnEachCrowded(t *testing.T, test func(d *Driver)) {
 	race.FindsNothing(t)
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -154,7 +154,7 @@ func OnClock(t *testing.T, test func(d *Driver, later func(time.Duration))) {
 	})
 }
 
-// Untidy runs f without checking what each run of a script leaves.
+// Untidy runs f without checking the keys after each execution.
 func (d *Driver) Untidy(f func()) {
 	tidy := d.Tidy
 	d.Tidy = false
@@ -165,11 +165,10 @@ func (d *Driver) Untidy(f func()) {
 // Sibling returns the Redis keys of another lock.
 func (d *Driver) Sibling(key string) script.KeySet { return d.layout.KeySet(key) }
 
-// Inbox is the channel of the process of an id.
+// Inbox returns the channel of the process of an id.
 func (d *Driver) Inbox(id string) string { return d.layout.InboxPrefix() + id }
 
-// ID returns an id with that text, of which nothing has been sent. Its last character is a digit or a
-// small letter.
+// ID returns an id with that text, for which nothing has been sent. Its last character is a digit or a small letter.
 func ID(text string) *script.ID {
 	last := len(text) - 1
 	stem := script.IDStem(text[:last])
@@ -190,7 +189,7 @@ func IDs(letter string, n int) []string {
 	return all
 }
 
-// Copied returns an id of which two copies of its acquire were sent.
+// Copied returns an id whose acquire was sent twice.
 func Copied(text string) *script.ID {
 	id := ID(text)
 	for range 2 {
@@ -199,7 +198,7 @@ func Copied(text string) *script.ID {
 	return id
 }
 
-// PassToken waits until the server's clock, which is this machine's, is well beyond a token.
+// PassToken waits until the server's clock, which is this machine's, is well past a token.
 func PassToken(t testing.TB, token int64) {
 	t.Helper()
 	for end := time.Now().Add(Soon); time.Now().UnixMicro() <= token+1000; time.Sleep(time.Millisecond) { // polling

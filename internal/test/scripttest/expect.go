@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// What renewals answer.
+// The outcomes of renewals.
 var (
 	Renewed    = script.Renewed{Outcome: script.Done}
 	Contended  = script.Renewed{Outcome: script.Done, Contended: true}
@@ -33,7 +33,7 @@ func (d *Driver) Want(what string, got, want script.Outcome) {
 	}
 }
 
-// WantRenewed checks what a renewal answered.
+// WantRenewed checks the answer to a renewal.
 func (d *Driver) WantRenewed(what string, got, want script.Renewed) {
 	d.Helper()
 	if got != want {
@@ -45,19 +45,19 @@ func (d *Driver) WantRenewed(what string, got, want script.Renewed) {
 func (d *Driver) WantHeld(what string, got script.Acquired) {
 	d.Helper()
 	if got.Outcome != script.Held || got.Grant.Token < 1 || got.Grant.Tokens != 1 {
-		d.Errorf("%s: %+v, want it to be held", what, got)
+		d.Errorf("%s: %+v, want held", what, got)
 	}
 }
 
-// WantQueued checks the ticket that a request has got.
+// WantQueued checks the ticket of a request.
 func (d *Driver) WantQueued(what string, got script.Acquired, position, queued int) {
 	d.Helper()
 	if got.Outcome != script.Queued || got.Wait.Position != position || got.Wait.Queued != queued {
-		d.Errorf("%s: %+v, want it to be queued as number %d of %d", what, got, position, queued)
+		d.Errorf("%s: %+v, want queued as number %d of %d", what, got, position, queued)
 	}
 }
 
-// WantHolder checks who has the lock for itself: for nobody id is "".
+// WantHolder checks which id holds the lock exclusively; "": none.
 func (d *Driver) WantHolder(id string) {
 	d.Helper()
 	got, err := d.Redis.HGet(d.Context(), d.Keys.Holder(), "id").Result()
@@ -69,7 +69,7 @@ func (d *Driver) WantHolder(id string) {
 	}
 }
 
-// WantReaders checks who reads.
+// WantReaders checks which ids read.
 func (d *Driver) WantReaders(ids ...string) {
 	d.Helper()
 	sc := d.Look()
@@ -80,19 +80,19 @@ func (d *Driver) WantReaders(ids ...string) {
 	slices.Sort(got)
 	want := slices.Sorted(slices.Values(ids))
 	if !slices.Equal(got, want) {
-		d.Errorf("%q read, want %q\n%v", got, want, sc)
+		d.Errorf("the readers are %q, want %q\n%v", got, want, sc)
 	}
 }
 
-// WantWriter checks who writes: for nobody id is "".
+// WantWriter checks which id writes; "": none.
 func (d *Driver) WantWriter(id string) {
 	d.Helper()
 	if sc := d.Look(); sc.HolderID() != id || id != "" && sc.Holder.Fields["mode"] != core.Write.String() {
-		d.Errorf("%q writes, want %q\n%v", sc.HolderID(), id, sc)
+		d.Errorf("the writer is %q, want %q\n%v", sc.HolderID(), id, sc)
 	}
 }
 
-// Ends is when a reader's hold does.
+// Ends returns when a reader's hold ends.
 func (d *Driver) Ends(id string) time.Time {
 	d.Helper()
 	sc := d.Look()
@@ -103,7 +103,7 @@ func (d *Driver) Ends(id string) time.Time {
 	return r.Ends
 }
 
-// Expire makes the time of readers be over.
+// Expire ends the time of readers.
 func (d *Driver) Expire(ids ...string) {
 	d.Helper()
 	sc := d.Look()
@@ -117,12 +117,12 @@ func (d *Driver) Expire(ids ...string) {
 	}
 }
 
-// Token is that of the hold, or of the readers.
+// Token returns the token of the hold, or of the readers.
 func (d *Driver) Token() int64 {
 	d.Helper()
 	token, ok := d.Look().Holder.Digits("token")
 	if !ok {
-		d.Fatalf("nobody has it: %v", d.Look())
+		d.Fatalf("the lock is free: %v", d.Look())
 	}
 	return token
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// Hear subscribes to all inboxes. Each call of what it returns says what was published since the last:
-// the id of the inbox, a colon, and the message, without its proof if that is right.
+// Hear subscribes to all inboxes. Each call of the returned function returns the messages since the last call. Each has the id
+// of the inbox, a colon, and the message, without its proof if that is valid.
 func (d *Driver) Hear() (heard func() []string) {
 	d.Helper()
 	whole := d.HearWhole()
@@ -54,7 +54,7 @@ func (d *Driver) HearWhole() (heard func() []string) {
 	}
 }
 
-// Listen makes somebody listen to the inboxes of these ids.
+// Listen makes a client listen to the inboxes of these ids.
 func (d *Driver) Listen(all ...string) {
 	d.Helper()
 	channels := make([]string, len(all))

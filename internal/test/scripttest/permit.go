@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A Permit says what is not usual of an acquire of a permit. What is left out is as a plain call has it.
+// A Permit contains the unusual arguments of an acquire of a permit. Zero values are those of a plain call.
 type Permit struct {
 	ID     string
 	N      int
@@ -21,14 +21,14 @@ type Permit struct {
 	Lease  time.Duration // 0: Lease
 	Try    bool          // do not queue
 
-	Subscribed       bool // its process beats afterwards, and says that it is subscribed
+	Subscribed       bool // its process then beats, and is subscribed
 	Predecessor      string
-	PredecessorPlace int64 // of a ticket that got lost
+	PredecessorPlace int64 // of a lost ticket
 	Place            string
 	KeepPlace        time.Duration
 }
 
-// Operation returns what sends it.
+// Operation returns the operation that sends it.
 func (a Permit) Operation(d *Driver) *script.Acquire {
 	op := Acquire{
 		ID: a.ID, Lease: a.Lease, Try: a.Try, Subscribed: a.Subscribed, Predecessor: a.Predecessor,
@@ -48,7 +48,7 @@ func (d *Driver) AcquirePermitOnce(a Permit) (script.Acquired, error) {
 	return script.AcquireAnswer(reply, d.layout.InboxPrefix())
 }
 
-// AcquirePermit runs acquire.lua as often as its answer says.
+// AcquirePermit runs acquire.lua as often as its answers require.
 func (d *Driver) AcquirePermit(a Permit) script.Acquired {
 	d.Helper()
 	for {
@@ -62,7 +62,7 @@ func (d *Driver) AcquirePermit(a Permit) script.Acquired {
 	}
 }
 
-// PermitPolls returns what sends a poll for tickets for permits.
+// PermitPolls returns an operation that polls for tickets of permits.
 func (d *Driver) PermitPolls(ids ...string) *script.Poll {
 	op := d.Polls(Lease, ids...)
 	op.Permits = true
@@ -85,7 +85,7 @@ func (d *Driver) ReleasePermit(id string) script.Outcome {
 	return d.ReleasePermitAs(script.Release{ID: ID(id)})
 }
 
-// ReleasePermitAs is ReleasePermit with something that is not usual.
+// ReleasePermitAs is ReleasePermit with an unusual argument.
 func (d *Driver) ReleasePermitAs(l script.Release) script.Outcome {
 	d.Helper()
 	l.Keys, l.Permit = d.Keys, true
@@ -116,11 +116,11 @@ func (d *Driver) DisownPermits(stem string, upTo uint64, inUse ...uint64) script
 	return d.disown(&script.Disown{Stem: script.IDStem(stem), UpTo: upTo, InUse: inUse, Permit: true})
 }
 
-// Permits are what the keys of a semaphore hold at one time.
+// Permits are the contents of the keys of a semaphore at one time.
 type Permits struct {
 	Now     time.Time // by the server's clock
 	Fields  map[string]string
-	All     map[string]script.Permit // also those whose time is over
+	All     map[string]script.Permit // also expired ones
 	Queue   []string
 	Tickets map[string]string
 
@@ -160,7 +160,7 @@ func (d *Driver) LookAtPermits() *Permits {
 	return s
 }
 
-// Live are the ids of the permits whose time is not over.
+// Live returns the ids of the permits that have not expired.
 func (s *Permits) Live() []string {
 	return slices.Sorted(maps.Keys(s.live()))
 }
@@ -171,8 +171,8 @@ func (s *Permits) live() map[string]script.Permit {
 	return live
 }
 
-// Disorder says what is wrong with keys that only the scripts have written to. `counted` says that the last of them has
-// counted the permits at this time.
+// Disorder returns the faults of keys that only the scripts have written to. `counted` means that the last script has counted
+// the permits at this time.
 func (s *Permits) Disorder(counted bool) (wrong []string) {
 	fault := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if len(s.Queue) > 0 && (len(s.Fields) == 0 || s.queueTTL <= 0 || s.ticketsTTL <= 0 || s.ttl < s.queueTTL-Blur) {
@@ -223,7 +223,7 @@ func (s *Permits) Disorder(counted bool) (wrong []string) {
 	return wrong
 }
 
-// CheckPermits fails the test if the keys are not as the scripts should leave them.
+// CheckPermits fails the test if the scripts have not left the keys in order.
 func (d *Driver) CheckPermits(counted bool) {
 	d.Helper()
 	s := d.LookAtPermits()

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// An Operation is a run of a script that can be prepared: a *script.Acquire, *script.Poll and so on.
+// An Operation is a prepared execution of a script: a *script.Acquire, *script.Poll and so on.
 type Operation interface {
 	Call(ctx context.Context, s *script.Set, done func(*transport.Reply)) *transport.Call
 }
@@ -25,7 +25,7 @@ func (d *Driver) Send(op Operation) *transport.Reply {
 	d.sender.Start(op.Call(d.Context(), d.scripts, func(r *transport.Reply) { answer <- r }))
 	r := <-answer
 	if raw := d.answer.get(); r.Err == nil && !isWhole(op, raw) {
-		d.Errorf("the answer to a %T has too much, or too little: %v", op, raw)
+		d.Errorf("the answer to a %T has the wrong length: %v", op, raw)
 	}
 	if d.Tidy {
 		d.CheckTidy()
@@ -33,7 +33,7 @@ func (d *Driver) Send(op Operation) *transport.Reply {
 	return r
 }
 
-// Eval runs a script with arguments that no caller would send. Name is that of its file.
+// Eval runs a script with arguments that no caller would send. Name is the name of its file.
 func (d *Driver) Eval(name string, keys []string, args ...any) (any, error) {
 	d.Helper()
 	answer, err := d.Redis.Eval(d.Context(), d.scripts.All()[name].Source, keys, args...).Result()
@@ -43,47 +43,47 @@ func (d *Driver) Eval(name string, keys []string, args ...any) (any, error) {
 	return answer, err
 }
 
-// SixKeys are what most scripts begin with, for Eval.
+// SixKeys are the first keys of most scripts, for Eval.
 func (d *Driver) SixKeys() []string {
 	k := d.Keys
 	return []string{k.Holder(), k.Queue(), k.Tickets(), k.Fence(), k.ReadQueue(), k.Alive()}
 }
 
-// An Acquire says what is not usual of a *script.Acquire. What is left out is as a plain call has it.
+// An Acquire contains the unusual arguments of a *script.Acquire. Zero values are those of a plain call.
 type Acquire struct {
 	ID         string
 	Mode       core.Mode
 	Lease      time.Duration // 0: Lease
-	Owner      string        // "": that of the id
+	Owner      string        // "": the owner of the id
 	Try        bool          // do not queue
-	Subscribed bool          // its process beats afterwards, and says that it is subscribed
+	Subscribed bool          // its process then beats, and is subscribed
 	Tokens     int           // 0: one
 	Calls      int           // 0: one
 	Runs       bool
-	Process    string // whose inbox it has; "": one of its own
+	Process    string // whose inbox it has; "": its own process
 	Trace      string
 	Vote       *core.Vote // nil: the lock is not one of several
 
 	Predecessor      string
-	PredecessorPlace int64 // of a ticket that got lost
+	PredecessorPlace int64 // of a lost ticket
 	Copied           bool  // two copies of the predecessor's acquire were sent
 
 	Place     string
 	KeepPlace time.Duration
 }
 
-// Operation returns what sends it.
+// Operation returns the operation that sends it.
 func (a Acquire) Operation(d *Driver) *script.Acquire {
 	op := &script.Acquire{
-		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, About: script.About{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
-		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), SecretOf: SecretOf(cmp.Or(a.Process, a.ID)), Runs: a.Runs, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
+		Keys: d.Keys, ID: ID(a.ID), Lease: a.Lease, Info: script.HolderInfo{Owner: a.Owner, Place: a.Place}, Mode: a.Mode, Trace: a.Trace,
+		Inbox: d.Inbox(cmp.Or(a.Process, a.ID)), SecretOf: SecretOf(cmp.Or(a.Process, a.ID)), MayBatch: a.Runs, Tokens: max(a.Tokens, 1), QueueTokens: max(a.Tokens, 1), Calls: a.Calls,
 		Place: a.Place, KeepPlace: a.KeepPlace, Vote: a.Vote,
 	}
 	if a.Lease == 0 {
 		op.Lease = Lease
 	}
 	if a.Owner == "" {
-		op.About.Owner = "owner-" + a.ID
+		op.Info.Owner = "owner-" + a.ID
 	}
 	if a.Try {
 		op.QueueTokens = 0
@@ -97,18 +97,18 @@ func (a Acquire) Operation(d *Driver) *script.Acquire {
 	return op
 }
 
-// Secret is that of the tickets of a process.
+// Secret returns the secret of a process' tickets.
 func Secret(process string) (s script.Secret) {
 	copy(s[:], fmt.Sprintf("%x", sha256.Sum256([]byte(process))))
 	return s
 }
 
-// SecretOf has all tickets of a process have its secret.
+// SecretOf gives all tickets of a process its secret.
 func SecretOf(process string) func(holder string) script.Secret {
 	return func(string) script.Secret { return Secret(process) }
 }
 
-// Prove returns the message of a grant as a script writes it that knows the secret of the ticket.
+// Prove returns the message of a grant as a script writes it for a ticket with the secret.
 func Prove(text string, secret script.Secret) string {
 	return fmt.Sprintf("%s %x", text, sha1.Sum(append([]byte(text), secret[:]...)))
 }
@@ -123,7 +123,7 @@ func (d *Driver) AcquireOnce(a Acquire) (script.Acquired, error) {
 	return script.AcquireAnswer(reply, d.layout.InboxPrefix())
 }
 
-// Acquire runs acquire.lua as often as its answer says.
+// Acquire runs acquire.lua as often as its answers require.
 func (d *Driver) Acquire(a Acquire) script.Acquired {
 	d.Helper()
 	for {
@@ -170,13 +170,13 @@ func (d *Driver) Fair(id string) script.Acquired {
 	return d.Acquire(Acquire{ID: id, Mode: core.Fair})
 }
 
-// FairOf is Fair of a call whose ticket may be one of a run of its process.
+// FairOf is Fair for a call whose ticket may be in a grant batch of its process.
 func (d *Driver) FairOf(process, id string) script.Acquired {
 	d.Helper()
 	return d.Acquire(Acquire{ID: id, Mode: core.Fair, Runs: true, Process: process})
 }
 
-// Keep requests the lock in strict order, with a place in the queue that is kept.
+// Keep requests the lock in strict order, with a kept place.
 func (d *Driver) Keep(id, place string, keep time.Duration) script.Acquired {
 	d.Helper()
 	return d.Acquire(Acquire{ID: id, Mode: core.Fair, Place: place, KeepPlace: keep})
@@ -188,7 +188,7 @@ func (d *Driver) HandOver(from, id string) script.Acquired {
 	return d.Acquire(Acquire{ID: id, Predecessor: from})
 }
 
-// Queue makes many wait to read; what is left is checked once.
+// Queue queues many readers; the keys are checked once.
 func (d *Driver) Queue(subscribed bool, all ...string) {
 	d.Helper()
 	d.Untidy(func() {
@@ -203,7 +203,7 @@ func (d *Driver) Queue(subscribed bool, all ...string) {
 	}
 }
 
-// Polls returns what sends a poll for some ids.
+// Polls returns an operation that polls for some ids.
 func (d *Driver) Polls(lease time.Duration, ids ...string) *script.Poll {
 	op := &script.Poll{Keys: d.Keys}
 	for _, id := range ids {
@@ -212,7 +212,7 @@ func (d *Driver) Polls(lease time.Duration, ids ...string) *script.Poll {
 	return op
 }
 
-// Poll runs poll.lua once, for some ids or for nobody.
+// Poll runs poll.lua once, for some ids or for none.
 func (d *Driver) Poll(ids ...string) script.Polled {
 	d.Helper()
 	p, err := script.PollAnswer(d.Send(d.Polls(Lease, ids...)), len(ids), d.layout.InboxPrefix())
@@ -227,10 +227,10 @@ func (d *Driver) Poll(ids ...string) script.Polled {
 	return p
 }
 
-// PollOne runs poll.lua for one id, and returns what became of it.
+// PollOne runs poll.lua for one id, and returns its state.
 func (d *Driver) PollOne(id string) script.Outcome { d.Helper(); return d.Poll(id).Tickets[0].Outcome }
 
-// Settle runs poll.lua for nobody for as long as it says.
+// Settle runs poll.lua for no id as long as it answers "more".
 func (d *Driver) Settle() (runs int) {
 	d.Helper()
 	for {
@@ -239,7 +239,7 @@ func (d *Driver) Settle() (runs int) {
 			return runs
 		}
 		if runs > 100 {
-			d.Fatal("the queue is never settled")
+			d.Fatal("poll.lua never finishes")
 		}
 	}
 }
@@ -252,10 +252,10 @@ func (d *Driver) Renew(id string, lease time.Duration) script.Renewed {
 	return got
 }
 
-// Tell runs tell.lua, as the run with that number among those for the hold.
+// Tell runs report_waiters.lua as the execution with that number for the hold.
 func (d *Driver) Tell(id string, calls, number int) script.Outcome {
 	d.Helper()
-	got, err := script.TellAnswer(d.Send(&script.Tell{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}))
+	got, err := script.ReportWaitersAnswer(d.Send(&script.ReportWaiters{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}))
 	d.check("telling", id, err)
 	return got
 }
@@ -270,31 +270,31 @@ func (d *Driver) PollCalls(id string, calls int) script.Outcome {
 	return p.Tickets[0].Outcome
 }
 
-// Release runs release.lua as most say it.
+// Release runs release.lua as for most holds.
 func (d *Driver) Release(id string) script.Outcome {
 	d.Helper()
 	return d.release(&script.Release{ID: ID(id)})
 }
 
-// ReleaseRun is Release of a hold that was passed to others of its run.
+// ReleaseRun is Release of a hold that was passed to members of its grant batch.
 func (d *Driver) ReleaseRun(id string, served ...string) script.Outcome {
 	d.Helper()
 	return d.release(&script.Release{ID: ID(id), Served: served})
 }
 
-// ReleaseMarked is Release of an id of which copies of its acquire may still arrive.
+// ReleaseMarked is Release of an id whose acquire may have copies in flight.
 func (d *Driver) ReleaseMarked(id string) script.Outcome {
 	d.Helper()
 	return d.release(&script.Release{ID: ID(id), Mark: true})
 }
 
-// ReleasePlace is Release of a hold whose place in the queue was kept.
+// ReleasePlace is Release of a hold with a kept place.
 func (d *Driver) ReleasePlace(id, place string) script.Outcome {
 	d.Helper()
 	return d.release(&script.Release{ID: ID(id), Place: place})
 }
 
-// Linger is Release after which the key stays taken.
+// Linger is Release that keeps the key taken.
 func (d *Driver) Linger(id string, linger time.Duration) script.Outcome {
 	d.Helper()
 	return d.release(&script.Release{ID: ID(id), Linger: linger})
@@ -322,19 +322,19 @@ func (d *Driver) Cancel(id string) script.Outcome {
 	return d.cancel(&script.Cancel{ID: id, Mark: true})
 }
 
-// CancelRun is Cancel of a hold that was passed to others of its run.
+// CancelRun is Cancel of a hold that was passed to members of its grant batch.
 func (d *Driver) CancelRun(id string, served ...string) script.Outcome {
 	d.Helper()
 	return d.cancel(&script.Cancel{ID: id, Mark: true, Served: served})
 }
 
-// CancelKeeping is Cancel of a ticket whose place in the queue is kept.
+// CancelKeeping is Cancel of a ticket with a kept place.
 func (d *Driver) CancelKeeping(id, place string, keep time.Duration) script.Outcome {
 	d.Helper()
 	return d.cancel(&script.Cancel{ID: id, Mark: true, Place: place, KeepPlace: keep})
 }
 
-// CancelPlace is Cancel of what held the lock with that token; its place in the queue ends.
+// CancelPlace is Cancel of a hold with that token, whose kept place ends.
 func (d *Driver) CancelPlace(id, place string, token int64) script.Outcome {
 	d.Helper()
 	return d.cancel(&script.Cancel{ID: id, Mark: true, Place: place, EndPlace: token})
@@ -348,7 +348,7 @@ func (d *Driver) cancel(op *script.Cancel) script.Outcome {
 	return got
 }
 
-// Disown runs disown.lua: ids that begin with stem end, up to a number, but for those in use.
+// Disown runs disown.lua: ids that begin with stem end, up to a number, except those in use.
 func (d *Driver) Disown(stem string, upTo uint64, inUse ...uint64) script.Outcome {
 	d.Helper()
 	return d.disown(&script.Disown{Stem: script.IDStem(stem), UpTo: upTo, InUse: inUse})
@@ -378,7 +378,7 @@ func (d *Driver) Begin(id string, token int64, tick core.Tick) script.Began {
 	return got
 }
 
-// Mark runs mark.lua for the hold with that token. It reports whether a later one has begun the tick.
+// Mark runs mark.lua for the hold with that token. It reports whether a later hold has begun the tick.
 func (d *Driver) Mark(token int64, tick core.Tick) (again bool) {
 	d.Helper()
 	again, err := script.MarkAnswer(d.Send(&script.Mark{Keys: d.Keys, Token: token, Tick: tick}))

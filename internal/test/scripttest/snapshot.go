@@ -15,22 +15,22 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// A Part is what one of a lock's keys in Redis holds.
+// A Part is the content of one of a lock's keys in Redis.
 type Part struct {
-	Type   string            // as Redis says it
-	Fields map[string]string // of a hash or a sorted set; of anything else the only one, ""
+	Type   string            // its Redis type
+	Fields map[string]string // of a hash or a sorted set; any other value has the field ""
 	TTL    time.Duration
 
-	ours string // the type of what the scripts keep there
+	ours string // the type that the scripts use
 }
 
 // Exists reports whether there is such a key.
 func (p *Part) Exists() bool { return p.Type != "none" }
 
-// IsStrange reports whether somebody else must have written it.
+// IsStrange reports whether another client must have written it.
 func (p *Part) IsStrange() bool { return p.Exists() && p.Type != p.ours }
 
-// Same reports whether q holds the same; some fields may differ.
+// Same reports whether q has the same content; some fields may differ.
 func (p *Part) Same(q *Part, but ...string) bool {
 	a, b := maps.Clone(p.Fields), maps.Clone(q.Fields)
 	for _, field := range but {
@@ -40,10 +40,10 @@ func (p *Part) Same(q *Part, but ...string) bool {
 	return p.Type == q.Type && maps.Equal(a, b)
 }
 
-// Digits reads a field as a number that the scripts may have written.
+// Digits parses a field as a number that the scripts may have written.
 func (p *Part) Digits(field string) (int64, bool) { return Digits(p.Fields[field]) }
 
-// Digits reads a number that the scripts may have written.
+// Digits parses a number that the scripts may have written.
 func Digits(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && n <= MaxToken && strings.Trim(text, "0123456789") == ""
@@ -66,7 +66,7 @@ func (p *Part) InOrder() []string {
 	return ids
 }
 
-// A Snapshot is what the lock's keys hold at one time.
+// A Snapshot is the content of the lock's keys at one time.
 type Snapshot struct {
 	At  time.Time // by this process' clock
 	Now time.Time // by the server's
@@ -76,7 +76,7 @@ type Snapshot struct {
 	Alive                                    Part // the processes that wait
 }
 
-// Parts returns all by their names.
+// Parts returns all parts by name.
 func (s *Snapshot) Parts() map[string]*Part {
 	return map[string]*Part{
 		"holder": &s.Holder, "queue": &s.Queue, "queue of readers": &s.ReadQueue, "tickets": &s.Tickets,
@@ -89,7 +89,7 @@ func (s *Snapshot) String() string {
 		s.Holder, s.Queue, s.ReadQueue, s.Tickets, s.Fence, s.Kept)
 }
 
-// HolderID is the id that has the lock for itself; "" if none.
+// HolderID returns the id that holds the lock exclusively; "" if none.
 func (s *Snapshot) HolderID() string {
 	if s.Holder.IsStrange() || s.Holder.Fields["mode"] == core.Read.String() {
 		return ""
@@ -104,14 +104,14 @@ func (s *Snapshot) IsRead() bool {
 	return s.Holder.Type == "hash" && s.Holder.Fields["mode"] == core.Read.String() && isToken && isNext
 }
 
-// A Reader is what the holder's hash has of a reader.
+// A Reader is a reader's data in the holder's hash.
 type Reader struct {
 	Ends                time.Time
 	Since               int64 // µs
 	Inbox, Owner, Trace string
 }
 
-// Readers are those whose hold is not over.
+// Readers returns the readers whose holds have not expired.
 func (s *Snapshot) Readers() map[string]Reader {
 	all := make(map[string]Reader)
 	if !s.IsRead() {
@@ -130,7 +130,7 @@ func (s *Snapshot) Readers() map[string]Reader {
 	return all
 }
 
-// Has reports whether id has the lock, in whatever way.
+// Has reports whether id holds the lock, in any mode.
 func (s *Snapshot) Has(id string) bool {
 	_, reads := s.Readers()[id]
 	return reads || id != "" && s.HolderID() == id
@@ -143,12 +143,12 @@ func (s *Snapshot) Waits(id string) bool {
 	return writes && !s.Queue.IsStrange() || reads && !s.ReadQueue.IsStrange()
 }
 
-// Writers are the tickets that exclude others, in their order.
+// Writers returns the tickets that exclude others, in order.
 func (s *Snapshot) Writers() []string {
 	return slices.DeleteFunc(s.Queue.InOrder(), func(id string) bool { return id == script.ReadersTicket })
 }
 
-// Counter is the fencing counter; not ok if it cannot be one.
+// Counter returns the fencing counter; not ok if the value cannot be one.
 func (s *Snapshot) Counter() (last int64, ok bool) {
 	if !s.Fence.Exists() {
 		return 0, true
@@ -175,7 +175,7 @@ func (d *Driver) Look() *Snapshot {
 		}
 		return nil
 	})
-	isMissing := func(err error) bool { return redis.HasErrorPrefix(err, "ASK") } // in a slot that moves
+	isMissing := func(err error) bool { return redis.HasErrorPrefix(err, "ASK") } // in a moving slot
 	if err != nil && !isMissing(err) {
 		d.Fatal(err)
 	}

@@ -10,8 +10,7 @@ import (
 // MaxLines is how many lines of a story are played.
 const MaxLines = 24
 
-// StrangerLetters are what lines of strangers begin with. Such a line is a command for one of the lock's
-// keys:
+// StrangerLetters begin the lines of strangers, which are other clients. Such a line is a command for one of the lock's keys:
 //
 //	H hset id x token 1e300      the holder's hash; '_' in a value is a space
 //	Q zadd inf x                 the queue; R is that of the readers, T the tickets,
@@ -22,7 +21,7 @@ const StrangerLetters = "HQRTFK"
 // IsStranger reports whether a line with that first word is a stranger's.
 func IsStranger(word string) bool { return len(word) == 1 && strings.Contains(StrangerLetters, word) }
 
-// Stranger runs a command that is not ours. It reports whether that makes sense.
+// Stranger runs a command of a stranger. It reports whether the line is valid.
 func (d *Driver) Stranger(letter string, words []string) bool {
 	if len(words) == 0 {
 		return false
@@ -31,11 +30,11 @@ func (d *Driver) Stranger(letter string, words []string) bool {
 	case "set", "hset", "hdel", "zrem", "rpush", "sadd", "del", "persist":
 	case "zadd":
 		if slices.Contains(words, "nan") {
-			return false // only an embedded server takes it
+			return false // only an embedded server accepts it
 		}
 	case "pexpire":
 		if _, ok := Number(words, 1, 60_000, 1<<50); !ok {
-			return false // what expires in between is another test's
+			return false // other tests cover expiry in between
 		}
 	default:
 		return false
@@ -49,11 +48,11 @@ func (d *Driver) Stranger(letter string, words []string) bool {
 	for _, w := range words[1:] {
 		args = append(args, value.Replace(w))
 	}
-	_ = d.Redis.Do(d.Context(), args...).Err() // a stranger's mistakes are its own
+	_ = d.Redis.Do(d.Context(), args...).Err() // a stranger's errors do not matter
 	return true
 }
 
-// keyFor is the key that a story's letter stands for.
+// keyFor returns the key for a story's letter.
 func (d *Driver) keyFor(letter string) string {
 	return map[string]string{
 		"H": d.Keys.Holder(), "Q": d.Keys.Queue(), "R": d.Keys.ReadQueue(), "T": d.Keys.Tickets(),
@@ -61,7 +60,7 @@ func (d *Driver) keyFor(letter string) string {
 	}[letter]
 }
 
-// Number reads a story's number, if it is there and within bounds.
+// Number parses a story's number, if it is there and within bounds.
 func Number(words []string, i int, least, most int64) (int64, bool) {
 	if i >= len(words) {
 		return 0, false
@@ -70,10 +69,10 @@ func Number(words []string, i int, least, most int64) (int64, bool) {
 	return n, err == nil && n >= least && n <= most
 }
 
-// A Teller makes up stories: bytes that are changed at random rarely make sense.
+// A Teller makes up stories: randomly changed bytes rarely make sense.
 type Teller struct{ *rand.Rand }
 
-// RandomStory makes a story of a seed, half of them with lines of strangers among the others.
+// RandomStory makes a story from a seed. Half of them contain lines of strangers.
 func RandomStory(seed uint64, other func(Teller) string) string {
 	r := Teller{rand.New(rand.NewPCG(seed, 0))}
 	lines := make([]string, 4+r.IntN(14))
@@ -87,15 +86,15 @@ func RandomStory(seed uint64, other func(Teller) string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Pick returns one of these.
+// Pick returns one of the values.
 func (r Teller) Pick(from ...string) string { return from[r.IntN(len(from))] }
 
-// ID returns one of the ids that are used most.
+// ID returns one of the most frequent ids.
 func (r Teller) ID() string { return r.Pick("a", "b", "c", "d") }
 
 func (r Teller) ticket() string { return r.Pick("HEAD", "HEAD", r.ID()) }
 
-// junk is a value that does not belong where it is put.
+// junk returns a value that does not belong there.
 func (r Teller) junk() string {
 	return r.Pick(
 		"x", "0", "1", "-1", "0.5", "inf", "-inf", "nan", "1e300", "-1e300", "0x10", "_", "+1", "-1e300", "9007199254740990",

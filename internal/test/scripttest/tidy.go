@@ -9,11 +9,11 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// Blur is by how much the server's clock may differ between two commands of a pipeline, on a busy
-// machine; times in tests differ by more.
+// Blur is how far the server's clock may advance between two commands of a pipeline on a busy machine; times in tests differ by
+// more.
 const Blur = 500 * time.Millisecond
 
-// Disorder says what is wrong with keys that only the scripts have written to.
+// Disorder returns the faults of keys that only the scripts have written to.
 func (s *Snapshot) Disorder() (wrong []string) {
 	fault := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for name, p := range s.Parts() {
@@ -24,14 +24,14 @@ func (s *Snapshot) Disorder() (wrong []string) {
 			fault("the %s never expires", name)
 		}
 	}
-	if s.Holder.Fields["mode"] != core.Permit.String() { // else see Permits
+	if s.Holder.Fields["mode"] != core.Permit.String() { // otherwise see Permits
 		s.readersInOrder(fault)
 	}
 	s.queueInOrder(fault)
 	return wrong
 }
 
-// readersInOrder checks the holder's hash of a lock that is held for reading.
+// readersInOrder checks the holder's hash of a read lock.
 func (s *Snapshot) readersInOrder(fault func(string, ...any)) {
 	last, ok := s.Counter()
 	if !ok {
@@ -116,8 +116,7 @@ func (s *Snapshot) queueInOrder(fault func(string, ...any)) {
 	}
 }
 
-// CheckTidy fails the test if the keys of the lock are not as the scripts should leave them, or one of the
-// deployment's never expires.
+// CheckTidy fails the test if the scripts have not left the lock's keys in order, or if a key of the deployment never expires.
 func (d *Driver) CheckTidy() {
 	d.Helper()
 	if sc := d.Look(); len(sc.Disorder()) > 0 {
@@ -141,8 +140,8 @@ func (d *Driver) CheckTidy() {
 	}
 }
 
-// WantNothingLeft checks that the server has nothing but the counter, the processes that have waited lately, the marks of ids that are
-// over, and kept places.
+// WantNothingLeft checks that the server has only the counter, the processes that have waited recently, done marks and kept
+// places.
 func (d *Driver) WantNothingLeft() { d.Helper(); d.WantNothingLeftBut("") }
 
 // WantNothingLeftBut is WantNothingLeft apart from one more key.

@@ -10,7 +10,7 @@ import (
 // A Rule has a bit for each part of a rule of docs/protocol.md that can be switched off, to see what breaks.
 type Rule interface{ ~uint32 | ~uint64 }
 
-// A System is what a search begins with.
+// A System is the start of a search.
 type System interface {
 	// Search visits the states of the system.
 	Search() Found
@@ -32,7 +32,7 @@ func Unbroken[Y System](t *testing.T, systems map[string]Y) {
 	}
 }
 
-// A Need is a system that breaks a promise without a rule.
+// A Need is a system that breaks a promise when a rule is off.
 type Need[R Rule, Y System] struct {
 	name   string
 	off    R
@@ -40,13 +40,13 @@ type Need[R Rule, Y System] struct {
 	broken string
 }
 
-// Without is the need for the rules off: the system that in returns without them breaks that promise.
+// Without is the need for the rules off: the system that in returns breaks that promise without them.
 func Without[R Rule, Y System, P ~string](name string, off R, in func(off R) Y, promise P) Need[R, Y] {
 	return Need[R, Y]{name: name, off: off, in: in, broken: string(promise)}
 }
 
-// EachIsNeeded switches off rules, and fails the test if that does not break the promise, or if one of all rules is never off. The
-// log has the shortest way to what breaks.
+// EachIsNeeded switches rules off, and fails the test if that does not break the promise, or if one of all rules is never off.
+// The log shows the shortest path to each breach.
 func EachIsNeeded[R Rule, Y System](t *testing.T, all R, needs []Need[R, Y]) {
 	t.Helper()
 	race.FindsNothing(t)
@@ -56,7 +56,7 @@ func EachIsNeeded[R Rule, Y System](t *testing.T, all R, needs []Need[R, Y]) {
 			t.Parallel()
 			found := n.in(n.off).Search()
 			if found.Cut {
-				suite.NeedsFull(t, "the way to what breaks is long")
+				suite.NeedsFull(t, "the path to the breach is long")
 			}
 			if found.Broken != n.broken {
 				t.Fatalf("without it, %q breaks in %d states, want %q:\n%s", found.Broken, found.States, n.broken, found.Path)

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// Limit is how many states a search visits at most: all of them in the full suite.
+// Limit returns the number of states that a search may visit: all of them in the full suite.
 func Limit() int {
 	if suite.Full() {
 		return math.MaxInt
@@ -18,7 +18,7 @@ func Limit() int {
 	return 50_000
 }
 
-// A State is all there is in a model at one time. Two that are equal are the same.
+// A State is everything in a model at one time. Equal states are the same.
 type State interface {
 	comparable
 	Time() int
@@ -26,24 +26,24 @@ type State interface {
 
 // A Move leads to another state.
 type Move[S State] struct {
-	Process int // whose move it is, from 0; or Nobody
+	Process int // the process that moves, from 0; or Nobody
 	Name    string
 	To      S
 }
 
-// Nobody is no process: what happens to all of them.
+// Nobody stands for a move of no process.
 const Nobody = -1
 
-// Steps are the moves from a state.
+// Steps collects the moves from a state.
 type Steps[S State] struct {
 	from *S
 	All  []Move[S]
 }
 
-// From collects the moves from a state.
+// From starts to collect the moves from a state.
 func From[S State](s *S) *Steps[S] { return &Steps[S]{from: s} }
 
-// By returns what adds a move of a process: how it changes a copy of the state.
+// By returns a function that adds a move of a process, which changes a copy of the state.
 func (t *Steps[S]) By(process int) func(name string, change func(*S)) {
 	return func(name string, change func(*S)) {
 		to := *t.from
@@ -52,16 +52,16 @@ func (t *Steps[S]) By(process int) func(name string, change func(*S)) {
 	}
 }
 
-// Found is what a search has found.
+// Found is the result of a search.
 type Found struct {
-	States int    // that were visited
+	States int    // states visited
 	Cut    bool   // there are more than Limit
-	Broken string // the promise that the last of them breaks; empty: none does
-	Path   string // the moves that lead to that one, each on a line with its time
+	Broken string // the promise that the last state breaks; empty: none is broken
+	Path   string // the moves that lead to it, each on a line with its time
 }
 
-// Search visits the first state and all that moves lead to, breadth first, until one breaks a promise: so that the path to it is
-// as short as can be.
+// Search visits the first state and all states that moves lead to, until one breaks a promise. It goes breadth first, so the
+// path to that state is the shortest.
 func Search[S State](first S, moves func(*S) []Move[S], broken func(*S) string) Found {
 	type visited struct {
 		Move[S]

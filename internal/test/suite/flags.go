@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// width is how many parallel tests run side by side: those on real servers mostly wait. What the whole suite adds uses
-	// more of the processors, and its bounds of time have to hold with the race detector.
+	// width is how many parallel tests run at a time: tests on real servers mostly wait. Tests of the full suite alone use more
+	// processor time, and their time limits have to hold with the race detector.
 	width, quickWidth = 8, 16
-	// rounds is how often the quick suite repeats tests of random operations; the whole suite has rapid's default, 100.
+	// rounds is how often the quick suite repeats tests of random operations; the full suite uses rapid's default, 100.
 	rounds = 30
-	// garbage is how much more memory than what lives may be garbage, in percent: embedded servers make much of it.
+	// garbage is how much garbage there may be in relation to live memory, in percent: embedded servers make much of it.
 	garbage = 400
 )
 
-// Begin prepares the tests of a package. TestMain calls it. What the command line and the environment have set stays:
-// how many tests run side by side, how many rounds those of random operations take, and how often garbage is collected. It
-// panics if a flag does not take its value.
+// Begin prepares the tests of a package. TestMain calls it. It sets how many tests run in parallel, how many rounds tests of
+// random operations take, and how often garbage is collected, unless the command line or the environment does. It panics if a
+// flag rejects its value.
 func Begin() {
 	setFlags()
 	if os.Getenv("GOGC") == "" {

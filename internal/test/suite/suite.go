@@ -1,10 +1,10 @@
-// Package suite says how much of the tests runs.
+// Package suite selects which tests run.
 //
 //	go test ./...                 # the quick suite, within a minute or two
-//	LOCKMW_FULL=1 go test ./...   # everything, but of what runs on a Cluster and over Sentinel a sample
+//	LOCKMW_FULL=1 go test ./...   # everything; on a Cluster and behind Sentinel a sample
 //	LOCKMW_FULL=1 LOCKMW_SEVERAL=1 go test ./...
 //
-// They are variables and no flags, as a flag fails every package that does not define it.
+// They are variables because a flag would fail every package that does not define it.
 package suite
 
 import (
@@ -12,26 +12,27 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable that is 1 if everything is to run.
+// Variable is the environment variable that is 1 if all tests have to run.
 const Variable = "LOCKMW_FULL"
 
-// VariableSeveral is the one that is 1 if on several servers everything is to run that can.
+// VariableSeveral is the environment variable that is 1 if all tests that can run on several servers have to.
 const VariableSeveral = "LOCKMW_SEVERAL"
 
-// VariableUnraced is the one that is 1 if, of what all kinds of locks have in common, only that is to run which the full
-// suite leaves out under the race detector.
+// VariableUnraced is the environment variable that is 1 if, of the tests that all kinds of locks share, only those have to run
+// that the full suite skips under the race detector.
 const VariableUnraced = "LOCKMW_UNRACED"
 
-// Full reports whether everything is to run.
+// Full reports whether all tests have to run.
 func Full() bool { return os.Getenv(Variable) == "1" }
 
-// Several reports whether everything is to run on several servers.
+// Several reports whether all tests have to run on several servers.
 func Several() bool { return Full() && os.Getenv(VariableSeveral) == "1" }
 
-// Unraced reports whether only what is not raced is to run of what all kinds of locks have in common.
+// Unraced reports whether, of the tests that all kinds of locks share, only those have to run that are skipped under the race
+// detector.
 func Unraced() bool { return os.Getenv(VariableUnraced) == "1" }
 
-// NeedsSeveral skips a test on several servers that is left out of the full suite.
+// NeedsSeveral skips a test on several servers that the full suite leaves out.
 func NeedsSeveral(t testing.TB, why string) {
 	t.Helper()
 	if !Several() {
@@ -39,7 +40,7 @@ func NeedsSeveral(t testing.TB, why string) {
 	}
 }
 
-// NeedsFull skips a test that is left out of the quick suite.
+// NeedsFull skips a test that the quick suite leaves out.
 func NeedsFull(t testing.TB, why string) {
 	t.Helper()
 	if !Full() {

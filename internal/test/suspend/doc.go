@@ -1,3 +1,3 @@
-// Package suspend tests what becomes of holds while the machine of their process is asleep, and is nothing but tests. The
-// monotonic clock stands still during a sleep, and the server's time does not.
+// Package suspend tests holds while the machine of their process sleeps, and contains only tests. The monotonic clock stands
+// still during a sleep; the server's time does not.
 package suspend

@@ -21,7 +21,7 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// A machine has processes' servers that stay awake while it sleeps.
+// A machine sleeps, but the servers of its processes stay awake.
 type machine struct {
 	*testing.T
 	clocks []*redistest.Clock
@@ -37,7 +37,7 @@ func inBubble(t *testing.T, test func(m *machine)) {
 	})
 }
 
-// sleep lets the machine sleep for d, when nothing is under way to a server: the clocks are not stepped together.
+// sleep makes the machine sleep for d when no message is in flight: the clocks are not stepped together.
 func (m *machine) sleep(d time.Duration) {
 	synctest.Wait()
 	clock.Skip(d)
@@ -63,7 +63,7 @@ func (m *machine) client(s *redistest.Server, opts ...lockmw.ClientOption) *lock
 	return c
 }
 
-// kinds are all kinds of locks on all backends. Each returns a Locker of the process that sleeps, and one of another process.
+// kinds are all kinds of locks on all backends. Each returns a Locker of the sleeping process, and one of another process.
 var kinds = map[string]func(m *machine) (sleeper, other lockmw.Locker){
 	"plain": over(func(c *lockmw.Client) lockmw.Locker { return c }),
 	"fair":  over(func(c *lockmw.Client) lockmw.Locker { return fairlock.New(c) }),
@@ -171,7 +171,7 @@ func TestAHoldHasEndedWhenItsMachineResumes(t *testing.T) {
 	local(limits, endsByResume)(t)
 }
 
-// Whoever only waits for Done learns of it, too.
+// Code that only waits for Done also learns of the end.
 func TestDoneIsClosedSoonAfterAResume(t *testing.T) {
 	isDoneSoon := func(t *testing.T, kind func(m *machine) (sleeper, other lockmw.Locker), o lockmw.Option) {
 		inBubble(t, func(m *machine) {
@@ -202,7 +202,7 @@ func TestDoneIsClosedSoonAfterAResume(t *testing.T) {
 	local(limits, isDoneSoon)(t)
 }
 
-// A sleep that is shorter than what is left of the lease costs nothing.
+// A sleep shorter than the rest of the lease does not end the hold.
 func TestAHoldOutlivesAShortSleep(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestAResponseIsWithheldAfterASleep(t *testing.T) {
 	})
 }
 
-// A minimum hold may not end early: neither by a sleep nor by a step of the wall clock, which looks the same.
+// Neither a sleep nor a step of the wall clock, which looks the same, ends a minimum hold early.
 func TestAMinimumHoldIsNotShortenedByASkip(t *testing.T) {
 	const least = 10 * time.Second
 	for name, kind := range map[string]func(m *machine) (sleeper, other lockmw.Locker){
@@ -319,7 +319,7 @@ func TestAMinimumHoldIsNotShortenedByASkip(t *testing.T) {
 	}
 }
 
-// A process that sleeps through a quarantine locks as soon as it is awake.
+// After a sleep through a quarantine, a process can lock immediately.
 func TestAQuarantineThatEndsDuringASleepIsOver(t *testing.T) {
 	inBubble(t, func(m *machine) {
 		const quarantine = time.Minute
@@ -339,7 +339,7 @@ func TestAQuarantineThatEndsDuringASleepIsOver(t *testing.T) {
 	})
 }
 
-// A step of the wall clock alone does not make up for a quarantine: the server's clock says when it ends.
+// A step of the wall clock does not shorten a quarantine: the server's clock decides when it ends.
 func TestAQuarantineIsNotShortenedByASkip(t *testing.T) {
 	inBubble(t, func(m *machine) {
 		const quarantine = time.Minute

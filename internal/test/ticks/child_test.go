@@ -16,36 +16,36 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// jobKey is the job of all tests; each has a server of its own.
+// jobKey is the job of all tests, each of which has its own server.
 const jobKey = "report:hourly"
 
-// realLease is that of the replicas, so that nobody waits for long after a crash.
+// realLease is short, so that a crash delays no call for long.
 const realLease = 3 * time.Second
 
-// patience is for what must happen soon, on a busy machine.
+// patience bounds waits on a busy machine.
 const patience = 2 * time.Minute
 
-// A childSpec is a replica in a process of its own.
+// A childSpec describes a replica in its own process.
 type childSpec struct {
 	Addr string        // of the server
-	Skew time.Duration // its clock is ahead by so much
+	Skew time.Duration // how far its clock is ahead
 }
 
-// An order has it call Once for the tick that its clock says, or lets its run come to its end. The ticks are an hour
-// apart, and First is one of them.
+// An order makes a replica call Once for the tick by its clock, or ends the run. The ticks are an hour apart, and First is one
+// of them.
 type order struct {
 	Finish bool
 	First  time.Time
 }
 
-// A report says how a call goes.
+// A report is the progress of a call.
 type report struct {
 	Event string // "waits", "runs", "is cut short" or "returned"
 	Ran   bool
 	Err   string // an ErrorType, or the text
 }
 
-// live is the life of a replica.
+// live runs a replica.
 func (s childSpec) live(orders *json.Decoder, reports *json.Encoder) error {
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
 	defer rdb.Close()
@@ -103,7 +103,7 @@ func (s childSpec) call(locks *lockmw.Client, first time.Time, say func(report),
 	say(r)
 }
 
-// A replica is a child as a test sees it.
+// A replica is a child process from the view of a test.
 type replica struct {
 	*redistest.Child
 	t *testing.T
@@ -114,7 +114,7 @@ func startReplica(t *testing.T, s *redistest.Server, skew time.Duration) *replic
 	return &replica{redistest.StartChild(t, childSpec{Addr: s.Addr(), Skew: skew}), t}
 }
 
-// underWay starts replicas of one server: the first runs the tick, and so many others wait for it.
+// underWay starts replicas of one server: the first one runs the tick, and the others wait for it.
 func underWay(t *testing.T, waiting int) (s *redistest.Server, first *replica, others []*replica) {
 	t.Helper()
 	s = redistest.Redis(t)
@@ -134,7 +134,7 @@ func underWay(t *testing.T, waiting int) (s *redistest.Server, first *replica, o
 // started is when the test binary started: a tick.
 var started = time.Now()
 
-// calls has the replica call Once for a tick that lasts for as long as the test.
+// calls makes the replica call Once for a tick that lasts longer than the test.
 func (r *replica) calls() { r.Order(order{First: started}) }
 
 func (r *replica) finishes() { r.Order(order{Finish: true}) }
@@ -146,11 +146,11 @@ func (r *replica) says() report {
 	case raw, ok := <-r.Reports():
 		var got report
 		if !ok || json.Unmarshal(raw, &got) != nil {
-			r.t.Fatalf("a replica is gone: %q", raw)
+			r.t.Fatalf("a replica ended: %q", raw)
 		}
 		return got
 	case <-time.After(patience):
-		r.t.Fatal("a replica says nothing")
+		r.t.Fatal("a replica reports nothing")
 		panic("unreachable")
 	}
 }
@@ -159,6 +159,6 @@ func (r *replica) says() report {
 func (r *replica) wants(want report) {
 	r.t.Helper()
 	if got := r.says(); got != want {
-		r.t.Errorf("a replica says %+v, want %+v", got, want)
+		r.t.Errorf("a replica reports %+v, want %+v", got, want)
 	}
 }

@@ -4,7 +4,7 @@ import "github.com/lockmw/go/internal/test/states"
 
 type move = states.Move[state]
 
-// moves returns what can happen next. What is sure to happen comes before the next step of time.
+// moves returns everything that can happen next. Sure moves come before the next step of time.
 func (y *system) moves(s *state) (all []move) {
 	anySure := false
 	add := func(name string, i int, sure bool, change func(*state)) {
@@ -15,10 +15,10 @@ func (y *system) moves(s *state) (all []move) {
 	}
 	for i := range y.calls {
 		if p := s.call[i].phase; s.faults.quits > 0 && (p == waits || p == holds || p == asked) {
-			add("is given up by its caller", i, false, func(s *state) {
+			add("is cancelled by its caller", i, false, func(s *state) {
 				s.faults.quits--
 				y.release(s, i)
-				s.goHome(y, i, none)
+				s.returnWith(y, i, none)
 			})
 		}
 		y.callMoves(s, i, func(name string, sure bool, change func(*state)) { add(name, i, sure, change) })
@@ -43,7 +43,7 @@ func (y *system) moves(s *state) (all []move) {
 	return all
 }
 
-// callMoves adds what a call can do.
+// callMoves adds everything that a call can do.
 func (y *system) callMoves(s *state, i int, add func(name string, sure bool, change func(*state))) {
 	c, from := s.call[i], y.calls[i]
 	lock := &s.lock[y.lockOf(from.tick)]
@@ -56,15 +56,15 @@ func (y *system) callMoves(s *state, i int, add func(name string, sure bool, cha
 	case waits:
 		switch {
 		case lock.hold == 0:
-			add("gets the lock", true, func(s *state) { y.grant(s, i) })
+			add("acquires the lock", true, func(s *state) { y.grant(s, i) })
 		case !y.keeps(busyIsWaitedFor):
-			add("finds the lock busy", true, func(s *state) { s.goHome(y, i, ran) })
+			add("finds the lock busy", true, func(s *state) { s.returnWith(y, i, ran) })
 		case !patient:
-			add("gives up", true, func(s *state) { s.goHome(y, i, busy) })
+			add("gives up", true, func(s *state) { s.returnWith(y, i, busy) })
 		}
 	case holds:
 		if c.lost {
-			add("finds its lock lost", true, func(s *state) { s.call[i].phase = waits })
+			add("learns that its lock is lost", true, func(s *state) { s.call[i].phase = waits })
 			return
 		}
 		add("begins", true, func(s *state) {
@@ -96,20 +96,20 @@ func (y *system) callMoves(s *state, i int, add func(name string, sure bool, cha
 		}
 	case ended, released:
 		y.markMoves(s, i, add)
-	case told:
+	case confirmed:
 		add("reads that it is marked", true, func(s *state) {
 			y.release(s, i)
-			s.goHome(y, i, ranHere)
+			s.returnWith(y, i, ranHere)
 		})
 	}
 }
 
-// markMoves adds what becomes of the mark.
+// markMoves adds everything that can happen to the mark.
 func (y *system) markMoves(s *state, i int, add func(name string, sure bool, change func(*state))) {
 	tick := y.calls[i].tick
 	add("marks", true, func(s *state) {
 		y.mark(s, tick)
-		s.call[i].phase = told
+		s.call[i].phase = confirmed
 	})
 	if s.faults.losses > 0 {
 		for _, arrives := range []bool{true, false} {
@@ -120,24 +120,24 @@ func (y *system) markMoves(s *state, i int, add func(name string, sure bool, cha
 				}
 				if !y.keeps(markIsRepeated) {
 					y.release(s, i)
-					s.goHome(y, i, ranHere)
+					s.returnWith(y, i, ranHere)
 				}
 			})
 		}
 	}
 	if s.faults.refusals > 0 {
-		add("may not mark", false, func(s *state) {
+		add("is refused the mark", false, func(s *state) {
 			s.faults.refusals--
 			if lock := &s.lock[y.lockOf(tick)]; y.keeps(unmarkedKeeps) && lock.hold == s.call[i].hold {
 				lock.hold, lock.until = -1, max(s.now, instant(tick)+within)
 			}
 			y.release(s, i)
-			s.goHome(y, i, ranHere)
+			s.returnWith(y, i, ranHere)
 		})
 	}
 }
 
-// steps adds the next step of time. It is early if something else is sure to happen before it.
+// steps adds the next step of time. It is early if a sure move has not happened yet.
 func (y *system) steps(s *state, early bool, add func(string, int, func(*state))) {
 	if s.now == end {
 		return
@@ -156,20 +156,20 @@ func (y *system) steps(s *state, early bool, add func(string, int, func(*state))
 			y.step(s, paused)
 		}
 	}
-	add("time goes on", states.Nobody, step(-1))
+	add("time passes", states.Nobody, step(-1))
 	for i, c := range s.call {
 		if s.faults.pauses > 0 && c.phase != dead && y.has(s, i) {
-			add("stands still", i, step(i))
+			add("is paused", i, step(i))
 		}
 	}
 }
 
-// has reports whether a call has the lock.
+// has reports whether a call holds the lock.
 func (y *system) has(s *state, i int) bool {
 	return i < len(y.calls) && s.call[i].hold != 0 && s.lock[y.lockOf(y.calls[i].tick)].hold == s.call[i].hold
 }
 
-// step lets time go on. Live replicas renew their leases, but for one that stands still.
+// step advances the time. Live replicas renew their leases, except a paused one.
 func (y *system) step(s *state, paused int) {
 	for i, c := range s.call {
 		if i != paused && c.phase != dead && y.has(s, i) {
@@ -194,7 +194,7 @@ func (y *system) step(s *state, paused int) {
 	}
 }
 
-// restart has the server lose all it had. Holders learn of it, and their holds end.
+// restart removes the server's data. Holders notice, and their holds end.
 func (y *system) restart(s *state) {
 	s.faults.restarts--
 	for i := range s.call {
@@ -205,20 +205,20 @@ func (y *system) restart(s *state) {
 	s.note = [maxTicks]note{}
 	length := int8(quarantine)
 	if !y.keeps(quarantineLasts) {
-		length-- // it is as long as 2 D, and no longer
+		length-- // exactly 2 D
 	}
 	for l := range s.lock {
 		s.lock[l] = lock{hold: -1, until: s.now + length - 1}
 	}
 }
 
-// lose ends the hold of a call, whose context ends at the same time.
+// lose ends the hold of a call, and its context.
 func (y *system) lose(s *state, i int) {
 	y.cut(s, i)
 	s.call[i].lost = true
 }
 
-// cut notes that the run of a call is cut short, or that the mark of one that has ended may be missing.
+// cut records that a run is cut short, or that the mark of an ended run may be missing.
 func (y *system) cut(s *state, i int) {
 	c, t := &s.call[i], &s.tally[y.calls[i].tick]
 	if !c.lost && (c.phase == runs || c.phase == ended && !c.fails || c.phase == ended && y.keeps(failureIsMarked)) {
@@ -245,7 +245,7 @@ func (y *system) release(s *state, i int) {
 	}
 }
 
-// begin is the script: a hold wants to run a tick.
+// begin is begin.lua.
 func (y *system) begin(s *state, i int, hold int8) answer {
 	tick := y.calls[i].tick
 	n, t := &s.note[tick], &s.tally[tick]
@@ -276,7 +276,7 @@ func (y *system) begin(s *state, i int, hold int8) answer {
 	return begun
 }
 
-// mark is the script: a tick was run.
+// mark is mark.lua.
 func (y *system) mark(s *state, tick int8) {
 	s.note[tick].ran = true
 	s.note[tick].until = max(s.note[tick].until, s.now+y.keep())
@@ -291,7 +291,7 @@ func (y *system) keep() int8 {
 
 func distance(a, b int8) int8 { return max(a-b, b-a) }
 
-// onBegun deals with the answer to begin.
+// onBegun handles the answer to begin.
 func (y *system) onBegun(s *state, i int) {
 	c, tick := &s.call[i], y.calls[i].tick
 	switch {
@@ -307,11 +307,11 @@ func (y *system) onBegun(s *state, i int) {
 		}
 	default:
 		y.release(s, i)
-		s.goHome(y, i, c.answer)
+		s.returnWith(y, i, c.answer)
 	}
 }
 
-// onRun deals with the end of a run.
+// onRun handles the end of a run.
 func (y *system) onRun(s *state, i int) {
 	c, t := &s.call[i], &s.tally[y.calls[i].tick]
 	if !c.lost {
@@ -319,11 +319,11 @@ func (y *system) onRun(s *state, i int) {
 	}
 	switch {
 	case c.lost && y.keeps(lossIsNotMarked):
-		s.goHome(y, i, lost)
+		s.returnWith(y, i, lost)
 		return
 	case c.fails && !y.keeps(failureIsMarked):
 		y.release(s, i)
-		s.goHome(y, i, ranHere)
+		s.returnWith(y, i, ranHere)
 		return
 	}
 	c.phase = ended
@@ -333,8 +333,8 @@ func (y *system) onRun(s *state, i int) {
 	}
 }
 
-// goHome ends a call.
-func (s *state) goHome(y *system, i int, with answer) {
+// returnWith ends a call.
+func (s *state) returnWith(y *system, i int, with answer) {
 	tick := y.calls[i].tick
 	switch t := s.tally[tick]; {
 	case with == ran && t.whole == 0:

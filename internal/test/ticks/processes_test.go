@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Those that find the lock busy have not gone home when its holder dies.
+// Waiting calls have not returned when the holder dies.
 func TestAKilledReplicaIsSucceededOnce(t *testing.T) {
 	t.Parallel()
 	s, first, others := underWay(t, 2)
@@ -23,7 +23,7 @@ func TestAKilledReplicaIsSucceededOnce(t *testing.T) {
 	first.Kill()
 	second.wants(report{Event: "runs"})
 	if took := time.Since(killed); took > patience {
-		t.Errorf("it was succeeded after %v, its lease was %v", took, realLease)
+		t.Errorf("the next run began after %v, the lease was %v", took, realLease)
 	}
 	second.Kill()
 	third.wants(report{Event: "returned", Err: "lock_unfinished"})
@@ -42,8 +42,8 @@ func TestAReplicaThatFollowsAKilledOneMarksTheTick(t *testing.T) {
 	third.wants(report{Event: "returned"})
 }
 
-// A process that is stopped for longer than its lease cannot know. When it wakes its context has ended.
-func TestAStoppedReplicaWakesWithoutItsLock(t *testing.T) {
+// A stopped process cannot notice that its lease has expired. When it resumes, its context has ended.
+func TestAStoppedReplicaResumesWithoutItsLock(t *testing.T) {
 	t.Parallel()
 	s, first, others := underWay(t, 1)
 	second, third := others[0], startReplica(t, s, 0)
@@ -73,7 +73,7 @@ func TestReplicasWhoseClocksDiffer(t *testing.T) {
 			got = r.says()
 		}
 		if got.Event != "returned" || got.Err != "" {
-			t.Errorf("a replica says %+v", got)
+			t.Errorf("a replica reports %+v", got)
 		}
 	}
 	off.calls()
@@ -83,7 +83,7 @@ func TestReplicasWhoseClocksDiffer(t *testing.T) {
 	}
 }
 
-// While answers get lost and commands come late, each tick is run once, and everybody knows.
+// Each tick runs once while answers are lost and commands come late, and every replica learns of it.
 func TestEachTickIsRunOnceWhateverAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	const replicas, ticks = 4, 60
@@ -128,7 +128,7 @@ func TestEachTickIsRunOnceWhateverAnswersAreLost(t *testing.T) {
 		}
 		wg.Wait()
 		if runs != 1 || here != 1 {
-			t.Errorf("tick %d was run %d times, and %d replicas say so", n, runs, here)
+			t.Errorf("tick %d ran %d times, as reported by %d replicas", n, runs, here)
 		}
 	}
 	noted := s.NewClient(t).Keys(t.Context(), fmt.Sprintf("lockmw:{%s}:tick:*", jobKey)).Val()

@@ -6,7 +6,7 @@ import (
 	"github.com/lockmw/go/internal/test/states"
 )
 
-// The calls of replicas whose clocks differ.
+// Calls of replicas with different clocks.
 var (
 	oneTick  = []start{{0, 0}, {0, -2}, {0, 2}}
 	skewed   = []start{{0, -2}, {0, within + 3}, {0, 1}}
@@ -30,7 +30,7 @@ func TestNoStateBreaksAPromise(t *testing.T) {
 	})
 }
 
-// Without the rule, the promise is broken. The test finds the shortest way to that.
+// Each switched-off rule breaks a promise. The test finds the shortest path to that.
 var needs = []states.Need[rule, system]{
 	states.Without("there is one lock for all ticks of a job", oneLock, system{calls: twoTicks}.without, alone),
 	states.Without("a replica waits for a busy lock", busyIsWaitedFor, system{calls: pair}.without, elsewhere),
@@ -39,11 +39,11 @@ var needs = []states.Need[rule, system]{
 	states.Without("only the holder of the lock begins a tick", holdIsCompared, system{calls: oneTick, faults: faults{copies: 1, pauses: 1, deaths: 1}}.without, begunTwo),
 	states.Without("a repeated begin counts once", copiesAreKnown, system{calls: pair, faults: faults{losses: 2}}.without, begunTwo),
 	states.Without("a tick that was begun twice is not begun again", begunIsCounted, system{calls: oneTick, faults: faults{deaths: 2}}.without, once),
-	states.Without("an answer that comes after the loss of the lock starts no run", lateIsUnused, system{calls: pair, faults: faults{early: 1, pauses: 1}}.without, once),
+	states.Without("an answer after the loss of the lock starts no run", lateIsUnused, system{calls: pair, faults: faults{early: 1, pauses: 1}}.without, once),
 	states.Without("marks last for as long as a clock may be off", notesLast, system{calls: pair}.without, once),
 	states.Without("the mark is written before the release", markIsFirst, system{calls: pair}.without, once),
-	states.Without("a mark without an answer is written again", markIsRepeated, system{calls: pair, faults: faults{losses: 1}}.without, once),
-	states.Without("a run that failed is marked", failureIsMarked, system{calls: pair, faults: faults{failures: 1}}.without, once),
+	states.Without("an unanswered mark is written again", markIsRepeated, system{calls: pair, faults: faults{losses: 1}}.without, once),
+	states.Without("a failed run is marked", failureIsMarked, system{calls: pair, faults: faults{failures: 1}}.without, once),
 	states.Without("a run that lost its lock is not marked", lossIsNotMarked, system{calls: oneTick, faults: faults{pauses: 1, deaths: 1}}.without, elsewhere),
 	states.Without("a quarantine is longer than a tick", quarantineLasts, system{calls: spread, faults: faults{restarts: 1}}.without, once),
 	states.Without("without a mark the lock stays taken", unmarkedKeeps, system{calls: pair, faults: faults{refusals: 1}}.without, once),

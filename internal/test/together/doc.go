@@ -1,18 +1,17 @@
-// Package together has a model of rule 23 of docs/protocol.md, and nothing but tests: a call takes several locks in one
-// trip, or one after the other.
+// Package together is a model of rule 23 of docs/protocol.md, and contains only tests: a call takes several locks by a
+// multi-acquire, or one after the other.
 //
 //	go test -v ./internal/test/together
 //
-// The model visits every state that a few calls with two keys can get into, with each fault in each place. In every state
-// these promises are checked:
+// The model visits every state that a few calls with two keys can get into, with each fault in each place. These promises
+// are checked in every state:
 //
-//   - Exclusion: two calls never have the lock of one key.
-//   - Whole: a call runs only with the locks of all its keys.
-//   - Tokens: a lock is granted with a greater token than before.
-//   - No ghost: every hold at the server is of a call that knows of it, or of an id that is to be cancelled, or of which an
-//     answer is on its way.
-//   - Nobody is stuck: as long as a call has not ended, something can happen that is no fault.
+//   - Exclusion: no two calls hold the lock of one key.
+//   - Whole: a call works only while it holds the locks of all its keys.
+//   - Tokens: each grant of a lock has a greater token than the one before.
+//   - No ghost: every hold on the server belongs to a call that knows it, or whose answer or cancel is in flight.
+//   - Nobody is stuck: until all calls have ended, something other than a fault can happen.
 //
-// One lock is taken for granted, with its queue, its leases and its cancels that are repeated until they are confirmed;
-// package protocol has the model of that. So a grant to a call that waits is known to it at once.
+// Single locks are assumed to work, with their queues, leases and repeated cancels; package protocol models them. So a
+// waiting call learns of its grant immediately.
 package together

@@ -2,13 +2,13 @@ package together
 
 import "github.com/lockmw/go/internal/test/states"
 
-// A move of a call. A fault may stay away.
+// A move is a move of a call. A fault may never happen.
 type move struct {
 	states.Move[state]
 	Fault bool
 }
 
-// moves returns what can happen next.
+// moves returns everything that can happen next.
 func (y *system) moves(s *state) (all []move) {
 	for i := range y.wants {
 		add := func(name string, fault bool, change func(*state)) {
@@ -19,17 +19,17 @@ func (y *system) moves(s *state) (all []move) {
 		y.callMoves(s, i, add)
 		c := s.call[i]
 		if c.late {
-			add("has a copy of its trip arrive", false, func(s *state) {
+			add("has a copy of its multi-acquire executed", false, func(s *state) {
 				s.call[i].late = false
-				y.trip(s, i, -1)
+				y.acquireAll(s, i, -1)
 			})
 		}
 		for k := range keys {
 			if c.cancel[k] {
-				add("has a cancel arrive", false, func(s *state) {
+				add("has a cancel executed", false, func(s *state) {
 					s.call[i].cancel[k] = false
-					s.lock[k].done |= tripOf(i).bit()
-					s.end(tripOf(i), k)
+					s.lock[k].done |= multiID(i).bit()
+					s.end(multiID(i), k)
 				})
 			}
 		}
@@ -37,15 +37,15 @@ func (y *system) moves(s *state) (all []move) {
 	return all
 }
 
-// callMoves adds what a call can do.
+// callMoves adds everything that a call can do.
 func (y *system) callMoves(s *state, i int, add func(name string, fault bool, change func(*state))) {
 	switch c := s.call[i]; c.phase {
 	case idle:
-		y.tripMoves(s, i, add)
+		y.acquireAllMoves(s, i, add)
 	case asked:
-		add("hears of its trip", false, func(s *state) { y.onAnswer(s, i) })
+		add("receives the answer to its multi-acquire", false, func(s *state) { y.onAnswer(s, i) })
 		if s.faults.silences > 0 {
-			add("hears nothing of its trip", true, func(s *state) {
+			add("receives no answer to its multi-acquire", true, func(s *state) {
 				s.faults.silences--
 				y.giveUp(s, i, y.keeps(silenceIsUndone))
 			})
@@ -63,25 +63,25 @@ func (y *system) callMoves(s *state, i int, add func(name string, fault bool, ch
 	}
 }
 
-// tripMoves adds how a trip may go out.
-func (y *system) tripMoves(s *state, i int, add func(name string, fault bool, change func(*state))) {
+// acquireAllMoves adds the ways in which a multi-acquire may be sent.
+func (y *system) acquireAllMoves(s *state, i int, add func(name string, fault bool, change func(*state))) {
 	if y.wants[i] != both {
 		add("begins", false, func(s *state) { s.call[i].phase = orderly })
 		return
 	}
-	add("makes a trip", false, func(s *state) {
+	add("sends a multi-acquire", false, func(s *state) {
 		s.call[i].phase = asked
-		s.call[i].answer = y.trip(s, i, -1)
+		s.call[i].answer = y.acquireAll(s, i, -1)
 	})
 	if s.faults.copies > 0 {
-		add("makes a trip that is written twice", true, func(s *state) {
+		add("sends a multi-acquire that is written twice", true, func(s *state) {
 			s.faults.copies--
 			s.call[i].phase, s.call[i].copied, s.call[i].late = asked, true, true
-			s.call[i].answer = y.trip(s, i, -1)
+			s.call[i].answer = y.acquireAll(s, i, -1)
 		})
 	}
 	if s.faults.silences > 0 {
-		add("makes a trip that arrives late", true, func(s *state) {
+		add("sends a multi-acquire that arrives late", true, func(s *state) {
 			s.faults.silences--
 			s.call[i].late = true
 			y.giveUp(s, i, y.keeps(silenceIsUndone))
@@ -89,18 +89,18 @@ func (y *system) tripMoves(s *state, i int, add func(name string, fault bool, ch
 	}
 	for writes := range keys {
 		if s.faults.cuts > 0 {
-			add("makes a trip that is cut off", true, func(s *state) {
+			add("sends a multi-acquire that is cut off", true, func(s *state) {
 				s.faults.cuts--
 				s.call[i].phase = asked
-				s.call[i].answer = y.trip(s, i, writes)
+				s.call[i].answer = y.acquireAll(s, i, writes)
 			})
 		}
 	}
 }
 
-// trip is the script. It ends after so many locks unless that is negative.
-func (y *system) trip(s *state, i, writes int) answer {
-	id := tripOf(i)
+// acquireAll is acquire_all.lua. It is cut off after so many locks, unless writes is negative.
+func (y *system) acquireAll(s *state, i, writes int) answer {
+	id := multiID(i)
 	free, held, done := 0, 0, 0
 	for k := range s.lock {
 		l := &s.lock[k]
@@ -139,19 +139,19 @@ func (y *system) trip(s *state, i, writes int) answer {
 	return granted
 }
 
-// onAnswer deals with the answer to a trip.
+// onAnswer handles the answer to a multi-acquire.
 func (y *system) onAnswer(s *state, i int) {
 	c := &s.call[i]
 	switch {
 	case c.answer == granted:
-		c.phase, c.has = runs, [keys]ident{tripOf(i), tripOf(i)}
+		c.phase, c.has = runs, [keys]ident{multiID(i), multiID(i)}
 	case c.answer == cut:
 		y.giveUp(s, i, y.keeps(cutIsUndone))
 	case !y.keeps(nothingIsKept):
 		c.phase = orderly
 		for k := range s.lock {
-			if s.lock[k].holder == tripOf(i) {
-				c.has[k] = tripOf(i)
+			if s.lock[k].holder == multiID(i) {
+				c.has[k] = multiID(i)
 			}
 		}
 	default:
@@ -160,14 +160,14 @@ func (y *system) onAnswer(s *state, i int) {
 	s.call[i].answer = none
 }
 
-// giveUp ends a trip, and lets the call take one lock after the other.
+// giveUp ends a multi-acquire. The call then takes one lock after the other.
 func (y *system) giveUp(s *state, i int, cancel bool) {
 	s.call[i].phase, s.call[i].cancel = orderly, [keys]bool{cancel, cancel}
 }
 
-// takeNext is one acquire, for the first lock that the call lacks.
+// takeNext acquires the first lock that the call does not hold.
 func (y *system) takeNext(s *state, i int) {
-	c, id := &s.call[i], laterOf(i)
+	c, id := &s.call[i], singleID(i)
 	for n := range keys {
 		k := n
 		if i == 1 && !y.keeps(inKeyOrder) {
@@ -189,7 +189,7 @@ func (y *system) takeNext(s *state, i int) {
 	c.phase = runs
 }
 
-// release is the script that ends all holds. It ends with an error after so many.
+// release ends all holds by one script, which is cut off after so many.
 func (y *system) release(s *state, i, writes int) {
 	c := &s.call[i]
 	for k := range s.lock {
@@ -197,10 +197,10 @@ func (y *system) release(s *state, i, writes int) {
 			s.end(c.has[k], k)
 		}
 	}
-	// An id whose acquire was copied is marked as over.
+	// An id whose acquire was copied gets a done mark.
 	for k := range s.lock {
-		if c.copied && c.has[k] == tripOf(i) {
-			s.lock[k].done |= tripOf(i).bit()
+		if c.copied && c.has[k] == multiID(i) {
+			s.lock[k].done |= multiID(i).bit()
 		}
 	}
 	c.has, c.phase = [keys]ident{}, over

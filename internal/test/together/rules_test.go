@@ -5,14 +5,14 @@ type rule uint32
 
 const (
 	allOrNone         rule = 1 << iota // if one key is not free, the script writes nothing
-	nothingIsKept                      // a call that a trip was refused to has nothing when it begins to wait
-	inKeyOrder                         // what a trip does not take is taken in the order of the keys
-	anyDoneRefuses                     // one id that is over refuses the whole trip
-	idsAreCompared                     // a repeated trip is answered with the token if the ids hold all keys
-	refusalIsUndone                    // a trip that was refused is cancelled if there are copies
-	silenceIsUndone                    // a trip without an answer is cancelled
-	cutIsUndone                        // a trip that ended with an error is cancelled
-	tokenIsNew                         // a trip takes the next token
+	nothingIsKept                      // a refused multi-acquire leaves nothing held when the call begins to wait
+	inKeyOrder                         // after that, locks are taken in the order of the keys
+	anyDoneRefuses                     // one ended id refuses the whole multi-acquire
+	idsAreCompared                     // a repeated multi-acquire is answered with the token if the ids hold all keys
+	refusalIsUndone                    // a refused multi-acquire is cancelled if there are copies
+	silenceIsUndone                    // an unanswered multi-acquire is cancelled
+	cutIsUndone                        // a multi-acquire that ended with an error is cancelled
+	tokenIsNew                         // a multi-acquire takes the next token
 	releaseIsRepeated                  // each key of a release that ended with an error is released again
 
 	allRules = 1<<iota - 1

@@ -7,14 +7,14 @@ const (
 	keys     = 2
 )
 
-// A system is a few calls, each of a process of its own.
+// A system is a few calls, each of a different process.
 type system struct {
 	off    rule
 	wants  []want
 	faults faults
 }
 
-// A want is the keys that a call takes.
+// A want is the set of keys that a call takes.
 type want [keys]bool
 
 var (
@@ -23,19 +23,19 @@ var (
 	second = want{false, true}
 )
 
-// faults are how many of each may still come.
+// faults limits how often each fault may still happen.
 type faults struct {
-	copies   int8 // trips that are written once more
-	silences int8 // answers to trips that get lost, so that the call gives its trip up
+	copies   int8 // multi-acquires that are written twice
+	silences int8 // lost answers to multi-acquires, which the calls then give up
 	cuts     int8 // scripts that end with an error after one of their writes
 }
 
-// An ident is an id: of a trip, whose keys have one each with the same number, or of a later acquire; 0: none. Each call
-// has at most one of each.
+// An ident is the number of the ids of a multi-acquire, one for each key, or of a later acquire; 0: none. Each call has at most
+// one of each.
 type ident int8
 
-func tripOf(i int) ident       { return ident(2*i + 1) }
-func laterOf(i int) ident      { return ident(2*i + 2) }
+func multiID(i int) ident      { return ident(2*i + 1) }
+func singleID(i int) ident     { return ident(2*i + 2) }
 func (n ident) call() int      { return int(n-1) / 2 }
 func (n ident) bit() (b uint8) { return 1 << n }
 
@@ -43,7 +43,7 @@ type phase int8
 
 const (
 	idle    phase = iota
-	asked         // a trip has run, or is lost on its way, and the call does not know what came of it
+	asked         // a multi-acquire has run or is lost, and the call does not know its outcome
 	orderly       // the call takes one lock after the other
 	waits         // for one of them
 	runs          // with all its locks
@@ -62,13 +62,13 @@ const (
 type call struct {
 	phase  phase
 	answer answer
-	copied bool        // its trip was written twice
-	late   bool        // a copy of its trip is on its way
-	has    [keys]ident // the ids of the locks that it knows it has
-	cancel [keys]bool  // a cancel of its trip is on its way
+	copied bool        // its multi-acquire was written twice
+	late   bool        // a copy of its multi-acquire is in flight
+	has    [keys]ident // the ids of the locks that it knows it holds
+	cancel [keys]bool  // a cancel of its multi-acquire is in flight
 }
 
-// A lock is what the server has of a key.
+// A lock is what the server knows about a key.
 type lock struct {
 	holder ident
 	token  int8 // the last
@@ -76,7 +76,7 @@ type lock struct {
 	done   uint8 // a bit for each id
 }
 
-// A state is all there is at one time.
+// A state is everything in the model at one time.
 type state struct {
 	faults  faults
 	counter int8
@@ -85,7 +85,7 @@ type state struct {
 	broken  promise // what the last move has broken
 }
 
-// A promise is what must not break.
+// A promise must never break.
 type promise string
 
 const (
@@ -96,10 +96,10 @@ const (
 	notStuck  promise = "stuck"
 )
 
-// Time returns when it is: there is no clock here.
+// Time returns 0: there is no clock.
 func (s state) Time() int { return 0 }
 
-// check says which promise a state breaks.
+// check returns the promise that the state breaks.
 func (y *system) check(s *state) promise {
 	if s.broken != "" {
 		return s.broken
@@ -125,17 +125,17 @@ func (y *system) check(s *state) promise {
 			}
 		}
 	}
-	goesOn := func(m move) bool { return !m.Fault }
-	if !s.isOver(y) && !slices.ContainsFunc(y.moves(s), goesOn) {
+	isNoFault := func(m move) bool { return !m.Fault }
+	if !s.isOver(y) && !slices.ContainsFunc(y.moves(s), isNoFault) {
 		return notStuck
 	}
 	return ""
 }
 
-// accounts reports whether somebody knows of a hold, or is going to.
+// accounts reports whether a call knows of a hold, or will learn of it.
 func (s *state) accounts(h ident, k int) bool {
 	c := s.call[h.call()]
-	return c.has[k] == h || h == tripOf(h.call()) && (c.phase == asked || c.cancel[k])
+	return c.has[k] == h || h == multiID(h.call()) && (c.phase == asked || c.cancel[k])
 }
 
 func (s *state) isOver(y *system) bool {
@@ -156,7 +156,7 @@ func (s *state) grant(id ident, k int, token int8) {
 	l.holder, l.token = id, token
 }
 
-// end ends the hold of id, and grants the lock to the next in the queue, who is told.
+// end ends the hold of id, and grants the lock to the next call in the queue.
 func (s *state) end(id ident, k int) {
 	l := &s.lock[k]
 	if l.holder != id {

@@ -10,7 +10,7 @@ var (
 	alone    = []want{both}
 	pair     = []want{both, both}
 	crossing = []want{both, both, second}
-	beside   = []want{both, first, second}
+	singles  = []want{both, first, second}
 )
 
 func TestNoStateBreaksAPromise(t *testing.T) {
@@ -19,23 +19,23 @@ func TestNoStateBreaksAPromise(t *testing.T) {
 		"copies":       {wants: crossing, faults: faults{copies: 2}},
 		"lost answers": {wants: crossing, faults: faults{silences: 2}},
 		"cut off":      {wants: crossing, faults: faults{cuts: 2}},
-		"single locks": {wants: beside, faults: faults{1, 1, 1}},
+		"single locks": {wants: singles, faults: faults{1, 1, 1}},
 		"all faults":   {wants: pair, faults: faults{2, 2, 2}},
 	})
 }
 
-// Without the rule, the promise is broken. The test finds the shortest way to that.
+// Each switched-off rule breaks a promise. The test finds the shortest path to that.
 var needs = []states.Need[rule, system]{
-	states.Without("a trip takes all or nothing", allOrNone, system{wants: beside}.without, noGhost),
-	states.Without("a call has nothing of its trip when it begins to wait", nothingIsKept, system{wants: crossing}.without, notStuck),
+	states.Without("a multi-acquire takes all locks or none", allOrNone, system{wants: singles}.without, noGhost),
+	states.Without("a refused multi-acquire leaves nothing held", nothingIsKept, system{wants: crossing}.without, notStuck),
 	states.Without("locks are taken in the order of the keys", inKeyOrder, system{wants: crossing}.without, notStuck),
-	states.Without("one id that is over refuses the whole trip", anyDoneRefuses, system{wants: alone, faults: faults{silences: 1}}.without, noGhost),
-	states.Without("who holds is compared", idsAreCompared, system{wants: pair}.without, exclusion),
-	states.Without("a trip that was refused is cancelled if there are copies", refusalIsUndone, system{wants: pair, faults: faults{copies: 1}}.without, noGhost),
-	states.Without("a trip without an answer is cancelled", silenceIsUndone, system{wants: alone, faults: faults{silences: 1}}.without, noGhost),
-	states.Without("a trip that was cut off is cancelled", cutIsUndone, system{wants: alone, faults: faults{cuts: 1}}.without, noGhost),
-	states.Without("a trip takes the next token", tokenIsNew, system{wants: pair}.without, tokens),
-	states.Without("a release that was cut off is repeated for each key", releaseIsRepeated, system{wants: alone, faults: faults{cuts: 1}}.without, noGhost),
+	states.Without("one ended id refuses the whole multi-acquire", anyDoneRefuses, system{wants: alone, faults: faults{silences: 1}}.without, noGhost),
+	states.Without("the ids of the holders are compared", idsAreCompared, system{wants: pair}.without, exclusion),
+	states.Without("a refused multi-acquire is cancelled if there are copies", refusalIsUndone, system{wants: pair, faults: faults{copies: 1}}.without, noGhost),
+	states.Without("an unanswered multi-acquire is cancelled", silenceIsUndone, system{wants: alone, faults: faults{silences: 1}}.without, noGhost),
+	states.Without("a multi-acquire that was cut off is cancelled", cutIsUndone, system{wants: alone, faults: faults{cuts: 1}}.without, noGhost),
+	states.Without("a multi-acquire takes the next token", tokenIsNew, system{wants: pair}.without, tokens),
+	states.Without("each key of a release that was cut off is released again", releaseIsRepeated, system{wants: alone, faults: faults{cuts: 1}}.without, noGhost),
 }
 
 func TestEachRuleIsNeeded(t *testing.T) { states.EachIsNeeded(t, rule(allRules), needs) }

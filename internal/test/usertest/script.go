@@ -6,10 +6,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Script takes an observer through an attempt by hand: for what a Local does not do.
+// A Script calls an observer step by step, for events that a Local does not produce.
 type Script struct {
 	lockmw.Attempt
-	Ctx context.Context // of the attempt, later of the hold: what the observer returned
+	Ctx context.Context // of the attempt, later of the hold, as the observer returned it
 
 	observer *lockmw.Observer
 }
@@ -26,7 +26,7 @@ func (s *Script) Contended(c lockmw.Contention) { s.observer.Contended(s.Ctx, s.
 // Failed reports that the attempt ended without the lock.
 func (s *Script) Failed(err error) { s.observer.Failed(s.Ctx, s.Attempt, err) }
 
-// Acquired reports that the attempt got the lock.
+// Acquired reports that the attempt acquired the lock.
 func (s *Script) Acquired(g lockmw.Acquisition) { s.Ctx = s.observer.Acquired(s.Ctx, s.Attempt, g) }
 
 // Renewed reports a renewal of the hold.

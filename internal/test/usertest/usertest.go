@@ -1,5 +1,5 @@
-// Package usertest has what the tests of packages that use locks share: clients and locks whose errors
-// fail the test, and waits that are seen to begin.
+// Package usertest contains what tests of packages that use locks share: clients and locks whose errors fail the test, and
+// waits whose beginning a test can await.
 package usertest
 
 import (
@@ -22,7 +22,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// InBubble runs test with an embedded server, where minutes pass at once. The test must not be parallel to others.
+// InBubble runs test with an embedded server, in a bubble where minutes pass immediately. The test must not be parallel to
+// others.
 func InBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 	t.Helper()
 	defer race.OneProcessor()()
@@ -32,13 +33,14 @@ func InBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 	})
 }
 
-// Client returns a Client of s, which stands for a process and logs nothing unless opts say so. It is closed when the test ends.
+// Client returns a Client of s, which stands for a process. It logs nothing unless opts say otherwise, and is closed when the
+// test ends.
 func Client(t testing.TB, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
 	return ClientOf(t, s.NewClient(t), opts...)
 }
 
-// ClientOf is Client with a connection of the test's own.
+// ClientOf is Client with the test's own connection.
 func ClientOf(t testing.TB, rdb redis.UniversalClient, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
 	return client(t, rdb, opts, func(err error) {
@@ -48,7 +50,7 @@ func ClientOf(t testing.TB, rdb redis.UniversalClient, opts ...lockmw.ClientOpti
 	})
 }
 
-// Abandoned is ClientOf with a server that may be away when the test ends.
+// Abandoned is ClientOf with a server that may be unreachable when the test ends.
 func Abandoned(t testing.TB, rdb redis.UniversalClient, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
 	return client(t, rdb, opts, func(error) {})
@@ -75,7 +77,7 @@ func Inspector(t testing.TB, rdb redis.UniversalClient, opts ...lockmw.ClientOpt
 	return i
 }
 
-// Lock takes a lock that can be had.
+// Lock takes a free lock.
 func Lock(t testing.TB, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
 	t.Helper()
 	ctx, hold, err := l.Lock(ctx, key, opts...)
@@ -85,7 +87,7 @@ func Lock(t testing.TB, ctx context.Context, l lockmw.Locker, key string, opts .
 	return ctx, hold
 }
 
-// Unlock releases a hold that was not lost, or several.
+// Unlock releases one or several holds that were not lost.
 func Unlock(t testing.TB, hold interface{ Unlock() error }) {
 	t.Helper()
 	if err := hold.Unlock(); err != nil {
@@ -93,7 +95,7 @@ func Unlock(t testing.TB, hold interface{ Unlock() error }) {
 	}
 }
 
-// Refused tries to take a lock that cannot be had.
+// Refused tries to take a busy lock.
 func Refused(t testing.TB, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) {
 	t.Helper()
 	if _, _, err := l.Lock(ctx, key, opts...); !errors.Is(err, lockmw.ErrBusy) {
@@ -101,7 +103,7 @@ func Refused(t testing.TB, ctx context.Context, l lockmw.Locker, key string, opt
 	}
 }
 
-// Occupy holds key for somebody else until the test ends or the returned function is called.
+// Occupy holds key for another caller until the test ends or the returned function is called.
 func Occupy(t testing.TB, l lockmw.Locker, key string) (release func()) {
 	t.Helper()
 	_, hold := Lock(t, context.Background(), l, key)
@@ -110,13 +112,13 @@ func Occupy(t testing.TB, l lockmw.Locker, key string) (release func()) {
 	return release
 }
 
-// IsFree reports whether key can be had at once.
+// IsFree reports whether key is free.
 func IsFree(l lockmw.Locker, key string) bool {
 	_, hold, err := l.Lock(context.Background(), key, lockmw.WithWait(0))
 	return err == nil && hold.Unlock() == nil
 }
 
-// patience is for what must happen, on a busy machine.
+// patience bounds waits on a busy machine.
 const patience = 2 * time.Minute
 
 // OnContended returns an option for a call, and a function that returns when the call waits.
@@ -130,12 +132,12 @@ func OnContended(t testing.TB) (call lockmw.Option, waits func()) {
 		select {
 		case <-contended:
 		case <-time.After(patience):
-			t.Error("a call that has to wait is not told so")
+			t.Error("Contended is not called for a call that has to wait")
 		}
 	}
 }
 
-// Eventually polls until done reports true, at most for limit. what says in the error what was awaited.
+// Eventually polls until done reports true, at most for limit. The error names what was awaited.
 func Eventually(t testing.TB, what string, limit time.Duration, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -150,7 +152,7 @@ func Eventually(t testing.TB, what string, limit time.Duration, done func() bool
 	}
 }
 
-// Receive returns the next value of c, zero when it is closed. what says in the error what was awaited.
+// Receive returns the next value of c, zero when it is closed. The error names what was awaited.
 func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
 	select {
@@ -162,8 +164,7 @@ func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	}
 }
 
-// Uncontended returns what takes a lock of a Local that nobody else wants, and releases it: for
-// measurements of what the options cost.
+// Uncontended returns a function that takes and releases a lock of a Local without contention, to measure the cost of options.
 func Uncontended(opts ...lockmw.Option) func() {
 	local := lockmw.NewLocal(opts...)
 	ctx := context.Background()
@@ -178,7 +179,7 @@ func Uncontended(opts ...lockmw.Option) func() {
 	}
 }
 
-// An Output is what goroutines write together: a log, a standard error. The zero value is empty.
+// An Output collects the text of several goroutines, such as a log or a standard error. The zero value is empty.
 type Output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -191,14 +192,14 @@ func (o *Output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// String returns what was written so far.
+// String returns the text so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
 }
 
-// Len returns how many bytes were written so far.
+// Len returns the length of the text so far, in bytes.
 func (o *Output) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -208,7 +209,7 @@ func (o *Output) Len() int {
 // Logger returns a logger that writes to o.
 func (o *Output) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(o, nil)) }
 
-// DefaultLog collects what is logged with slog's own logger until the test ends, which must not be parallel to others.
+// DefaultLog collects the output of slog's default logger until the test ends. The test must not be parallel to others.
 func DefaultLog(t testing.TB) *Output {
 	var o Output
 	before := slog.Default()
@@ -232,15 +233,15 @@ func Recovered(f func()) (err error) {
 	return nil
 }
 
-// WantPanic checks that f panics with a text that begins with prefix, and says something.
+// WantPanic checks that f panics with a text that begins with prefix and contains says.
 func WantPanic(t testing.TB, prefix, says string, f func()) {
 	t.Helper()
 	if err := Recovered(f); err == nil || !strings.HasPrefix(err.Error(), prefix) || !strings.Contains(err.Error(), says) {
-		t.Errorf("panic %v, want one that begins with %q and says %q", err, prefix, says)
+		t.Errorf("panic %v, want one that begins with %q and contains %q", err, prefix, says)
 	}
 }
 
-// Explains makes calls that are mistakes. Each has to return an error, or panic with one, that says what is nil or was not
+// Explains makes mistaken calls. Each has to return an error, or panic with one, that names the value that is nil or was not
 // made by its constructor.
 func Explains(t *testing.T, calls map[string]func() error) {
 	t.Helper()
@@ -252,7 +253,7 @@ func Explains(t *testing.T, calls map[string]func() error) {
 		}
 		var dereferenced runtime.Error
 		if err == nil || errors.As(err, &dereferenced) || !strings.Contains(err.Error(), "nil") && !strings.Contains(err.Error(), "not made by") {
-			t.Errorf("%s: %v, which does not say what is wrong", name, err)
+			t.Errorf("%s: %v, which does not name the mistake", name, err)
 		}
 	}
 }

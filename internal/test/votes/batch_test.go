@@ -1,12 +1,12 @@
 package votes
 
-// block is how many tokens a vote brings that goes out with others.
+// block is how many tokens a vote reserves that is sent in a batch.
 const block = 2
 
-// batchMoves adds runs of vote_batch.lua at a node: with a vote for another lock, then one of a process, and perhaps a former one
-// of the same process that is late.
+// batchMoves adds executions of vote_batch.lua at a node. Each has a vote for another lock, the vote of a process, and perhaps
+// a late vote of an earlier bid of that process.
 func (y *system) batchMoves(s *state, i, n int, add func(string, func(*state))) {
-	id := y.id(i, s.proc[i].attempt)
+	id := y.id(i, s.proc[i].bid)
 	orders := [][]int8{{id}}
 	for former := y.id(i, 0); former < id; former++ {
 		if s.node[n].late&(1<<former) != 0 {
@@ -14,16 +14,16 @@ func (y *system) batchMoves(s *state, i, n int, add func(string, func(*state))) 
 		}
 	}
 	for _, ids := range orders {
-		add("has a run of several acquires", func(s *state) { y.batch(s, i, n, ids) })
+		add("has a batch of votes executed", func(s *state) { y.batch(s, i, n, ids) })
 	}
 }
 
-// batch runs vote_batch.lua. What it does not take is left to acquire.lua.
+// batch runs vote_batch.lua. A vote that it does not grant is left to acquire.lua.
 func (y *system) batch(s *state, i, n int, ids []int8) {
 	d := &s.node[n]
-	mine := &s.proc[i].ballots[n]
-	own := y.id(i, s.proc[i].attempt)
-	mine.ballot = left
+	mine := &s.proc[i].votes[n]
+	own := y.id(i, s.proc[i].bid)
+	mine.outcome = left
 	if d.since != never && y.keeps(gated) {
 		return
 	}
@@ -37,7 +37,7 @@ func (y *system) batch(s *state, i, n int, ids []int8) {
 		first := last + 1
 		d.holder, d.until, last = id, s.now+lease, first+block-1
 		if id == own {
-			*mine = vote{ballot: granted, sent: mine.sent, deadline: s.now + lease, token: first, knows: last}
+			*mine = vote{outcome: granted, sent: mine.sent, deadline: s.now + lease, token: first, knows: last}
 		} else {
 			d.late &^= 1 << id
 		}

@@ -2,7 +2,7 @@ package votes
 
 import "github.com/lockmw/go/internal/test/states"
 
-// moves returns what can happen next.
+// moves returns everything that can happen next.
 func (y *system) moves(s *state) []states.Move[state] {
 	steps := states.From(s)
 	for i := range s.proc {
@@ -11,11 +11,11 @@ func (y *system) moves(s *state) []states.Move[state] {
 	for n := range s.node {
 		y.nodeMoves(s, n, steps.By(states.Nobody))
 	}
-	if y.clocks && !s.gone && s.forgets == 0 { // only then it matters
+	if y.clocks && !s.gone && s.forgets == 0 { // a lost node matters only then
 		steps.By(states.Nobody)("A is gone", func(s *state) { s.gone = true })
 	}
 	if s.now < y.end {
-		steps.By(states.Nobody)("time goes on", func(s *state) {
+		steps.By(states.Nobody)("time passes", func(s *state) {
 			s.now++
 			for n := range s.node {
 				if d := &s.node[n]; s.now >= d.until {
@@ -27,7 +27,7 @@ func (y *system) moves(s *state) []states.Move[state] {
 	return steps.All
 }
 
-// nodeMoves adds what becomes of a node, and of what is late on its way to it.
+// nodeMoves adds what can happen to a node, and the late messages to it.
 func (y *system) nodeMoves(s *state, n int, add func(string, func(*state))) {
 	name := string(rune('A' + n))
 	d := s.node[n]
@@ -59,8 +59,8 @@ func (y *system) nodeMoves(s *state, n int, add func(string, func(*state))) {
 	}
 }
 
-// raiseTrusted raises a node that may have forgotten tokens: to the greatest of N - k + 1 others, which are both of them. If one of
-// them is gone, the node's clock says how great a token it can have known when it forgot.
+// raiseTrusted raises a node that may have lost tokens to the greatest of N - k + 1 others, which are both of them. If one of
+// them is gone, the node's clock bounds the tokens that the node can have had when it lost its data.
 func (y *system) raiseTrusted(s *state, n int) {
 	d := &s.node[n]
 	switch {
@@ -74,7 +74,7 @@ func (y *system) raiseTrusted(s *state, n int) {
 	}
 }
 
-// grant runs an acquire that does not queue, and reports whether it has the lock.
+// grant runs an acquire that does not queue, and reports whether it was granted.
 func (y *system) grant(s *state, n int, id int8) bool {
 	d := &s.node[n]
 	switch {
@@ -88,7 +88,7 @@ func (y *system) grant(s *state, n int, id int8) bool {
 	return true
 }
 
-// forget runs a cancel or a release, and wakes who waits.
+// forget runs a cancel or a release, and wakes the waiter.
 func (y *system) forget(s *state, n int, id int8) {
 	d := &s.node[n]
 	if !s.answers(n) {
@@ -111,11 +111,11 @@ func (y *system) forget(s *state, n int, id int8) {
 	d.counter++
 	for i := range s.proc {
 		p := &s.proc[i]
-		if y.id(i, p.attempt) != d.holder || p.phase != asks {
+		if y.id(i, p.bid) != d.holder || p.phase != asks {
 			continue
 		}
-		p.ballots[n] = vote{ballot: granted, sent: s.now, token: d.counter, knows: d.counter, deadline: s.now + lease}
-		for other := range s.node { // which it asks at once
+		p.votes[n] = vote{outcome: granted, sent: s.now, token: d.counter, knows: d.counter, deadline: s.now + lease}
+		for other := range s.node { // which it asks immediately
 			if other != n && s.node[other].holder == id && s.proc[1-i].phase == releases {
 				p.missed = true
 			}

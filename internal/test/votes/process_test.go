@@ -1,16 +1,16 @@
 package votes
 
-// processMoves adds what a process can do, and what can become of what it has sent.
+// processMoves adds everything that a process can do, and what can happen to its messages.
 func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	p := s.proc[i]
 	switch p.phase {
 	case idle:
-		if p.attempt == 0 || i == 0 && p.attempt < y.attempts {
+		if p.bid == 0 || i == 0 && p.bid < y.bids {
 			add("asks all nodes", func(s *state) {
 				q := &s.proc[i]
-				*q = process{phase: asks, attempt: p.attempt + 1}
-				for n := range q.ballots {
-					q.ballots[n] = vote{ballot: asked, sent: s.now}
+				*q = process{phase: asks, bid: p.bid + 1}
+				for n := range q.votes {
+					q.votes[n] = vote{outcome: asked, sent: s.now}
 				}
 			})
 		}
@@ -22,13 +22,13 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 			add("gives up", func(s *state) { y.giveUp(s, i) })
 		}
 	case raises:
-		count := y.answerMoves(s, i, add) // of nodes that are late
-		for n, v := range p.ballots {
-			if v.ballot == granted && v.knows < p.token && y.mayRaise(s, n, p.token) {
-				add("raises a counter", func(s *state) { // of a node that may have forgotten the hold
+		count := y.answerMoves(s, i, add) // of late nodes
+		for n, v := range p.votes {
+			if v.outcome == granted && v.knows < p.token && y.mayRaise(s, n, p.token) {
+				add("raises a counter", func(s *state) { // of a node that may have lost the hold
 					d := &s.node[n]
 					d.counter = max(d.counter, p.token)
-					s.proc[i].ballots[n].knows = d.counter
+					s.proc[i].votes[n].knows = d.counter
 				})
 			}
 		}
@@ -55,8 +55,8 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 		})
 	case releases:
 		others := true
-		for n := range p.ballots {
-			if n != first && p.ballots[n].ballot != freed {
+		for n := range p.votes {
+			if n != first && p.votes[n].outcome != freed {
 				others = false
 				add("has a node freed", func(s *state) { y.release(s, i, n) })
 			}
@@ -70,45 +70,45 @@ func (y *system) processMoves(s *state, i int, add func(string, func(*state))) {
 	}
 }
 
-// answerMoves adds what can become of what an attempt has asked for, and returns how many nodes count.
+// answerMoves adds what can happen to the votes of a bid, and returns how many nodes count.
 func (y *system) answerMoves(s *state, i int, add func(string, func(*state))) (count int8) {
 	p := s.proc[i]
-	id := y.id(i, p.attempt)
-	for n, v := range p.ballots {
-		switch v.ballot {
+	id := y.id(i, p.bid)
+	for n, v := range p.votes {
+		switch v.outcome {
 		case asked, left:
 			if !s.answers(n) {
 				continue
 			}
-			if v.ballot == asked && y.together && i == 0 {
+			if v.outcome == asked && y.together && i == 0 {
 				y.batchMoves(s, i, n, add)
 				continue
 			}
-			add("has an acquire run", func(s *state) {
-				w := &s.proc[i].ballots[n]
+			add("has an acquire executed", func(s *state) {
+				w := &s.proc[i].votes[n]
 				switch {
 				case y.grant(s, n, id):
-					w.ballot, w.token, w.knows = answers, s.node[n].counter, s.node[n].counter
+					w.outcome, w.token, w.knows = answers, s.node[n].counter, s.node[n].counter
 					if !y.slow || i > 0 {
-						w.ballot, w.deadline = granted, s.now+lease
+						w.outcome, w.deadline = granted, s.now+lease
 					}
 				case y.queues && n == first && s.node[n].holder != 0 && s.node[n].waiter == 0:
-					s.node[n].waiter, w.ballot = id, queued
+					s.node[n].waiter, w.outcome = id, queued
 				default:
-					w.ballot = refused
+					w.outcome = refused
 				}
 			})
 		case answers:
 			add("gets an answer", func(s *state) {
-				w := &s.proc[i].ballots[n]
-				w.ballot, w.deadline = granted, v.sent+lease
+				w := &s.proc[i].votes[n]
+				w.outcome, w.deadline = granted, v.sent+lease
 				if !y.keeps(fromSending) {
 					w.deadline = s.now + lease
 				}
 			})
 		case refused:
-			if n != first && p.ballots[first].ballot == granted && y.queues {
-				add("asks a node again", func(s *state) { s.proc[i].ballots[n] = vote{ballot: asked, sent: s.now} })
+			if n != first && p.votes[first].outcome == granted && y.queues {
+				add("asks a node again", func(s *state) { s.proc[i].votes[n] = vote{outcome: asked, sent: s.now} })
 			}
 		case granted:
 			if s.now < v.deadline {
@@ -119,17 +119,17 @@ func (y *system) answerMoves(s *state, i int, add func(string, func(*state))) (c
 	return count
 }
 
-// choose has a process choose its token.
+// choose chooses the token of a process.
 func (y *system) choose(s *state, i int) {
 	p := &s.proc[i]
 	p.phase, p.token = raises, y.leastToken(s, p)
 }
 
-// leastToken returns the k-th smallest of the tokens that a process was given, so that k nodes that count have given no greater one.
+// leastToken returns the k-th smallest of the tokens that a process was given: k nodes that count have given no greater one.
 func (y *system) leastToken(s *state, p *process) int8 {
 	given := [nodes]int8{127, 127, 127}
-	for n, v := range p.ballots {
-		if v.ballot == granted && s.now < v.deadline {
+	for n, v := range p.votes {
+		if v.outcome == granted && s.now < v.deadline {
 			given[n] = v.token
 		}
 	}
@@ -139,17 +139,17 @@ func (y *system) leastToken(s *state, p *process) int8 {
 	return nth2(given, int8(nodes)+1-y.quorum())
 }
 
-// knowing returns how many nodes know the token and count.
+// knowing returns how many nodes that count know the token.
 func (y *system) knowing(s *state, p *process) (n int8) {
-	for _, v := range p.ballots {
-		if v.ballot == granted && v.knows >= p.token && (s.now < v.deadline || !y.keeps(checkedAfter)) {
+	for _, v := range p.votes {
+		if v.outcome == granted && v.knows >= p.token && (s.now < v.deadline || !y.keeps(checkedAfter)) {
 			n++
 		}
 	}
 	return n
 }
 
-// begin has a process work.
+// begin starts the work of a process.
 func (y *system) begin(s *state, i int) {
 	p := &s.proc[i]
 	if y.keeps(checkedAfter) && s.now >= y.deadline(p) {
@@ -163,18 +163,18 @@ func (y *system) begin(s *state, i int) {
 	s.use(i, p.token)
 }
 
-// lastKnown returns the greatest token that k nodes know which count.
+// lastKnown returns the greatest token that k nodes know and count for.
 func (y *system) lastKnown(s *state, p *process) int8 {
 	var known [nodes]int8
-	for n, v := range p.ballots {
-		if v.ballot == granted && s.now < v.deadline {
+	for n, v := range p.votes {
+		if v.outcome == granted && s.now < v.deadline {
 			known[n] = v.knows
 		}
 	}
 	return nth2(known, y.quorum())
 }
 
-// use has a process work with a token.
+// use makes a process work with a token.
 func (s *state) use(i int, token int8) {
 	s.proc[i].token = token
 	s.back = s.back || token <= s.last
@@ -184,20 +184,20 @@ func (s *state) use(i int, token int8) {
 // release frees a node.
 func (y *system) release(s *state, i, n int) {
 	p := &s.proc[i]
-	if v := &p.ballots[n]; v.ballot == asked || v.ballot == left {
-		s.node[n].late |= 1 << y.id(i, p.attempt)
+	if v := &p.votes[n]; v.outcome == asked || v.outcome == left {
+		s.node[n].late |= 1 << y.id(i, p.bid)
 	}
-	p.ballots[n] = vote{ballot: freed}
-	y.forget(s, n, y.id(i, p.attempt))
+	p.votes[n] = vote{outcome: freed}
+	y.forget(s, n, y.id(i, p.bid))
 }
 
-// giveUp has all nodes forget what a process wants, in their time.
+// giveUp ends a bid at all nodes, some of them late.
 func (y *system) giveUp(s *state, i int) {
 	p := &s.proc[i]
-	id := y.id(i, p.attempt)
-	for n, v := range p.ballots {
+	id := y.id(i, p.bid)
+	for n, v := range p.votes {
 		switch {
-		case y.late && n == far && (v.ballot == asked || v.ballot == left):
+		case y.late && n == far && (v.outcome == asked || v.outcome == left):
 			s.node[n].late |= 1 << id
 			s.node[n].cancel |= 1 << id
 		case y.late && n == far:
@@ -206,5 +206,5 @@ func (y *system) giveUp(s *state, i int) {
 			y.forget(s, n, id)
 		}
 	}
-	*p = process{attempt: p.attempt}
+	*p = process{bid: p.bid}
 }

@@ -4,26 +4,26 @@ package votes
 type rule uint32
 
 const (
-	newIDs          rule = 1 << iota // each attempt has an id of its own, which is refused once it was cancelled
-	majority                         // a hold counts at more than half of the nodes
+	newIDs          rule = 1 << iota // each bid has its own id, which is refused once it was cancelled
+	majority                         // a hold counts if more than half of the nodes grant it
 	kthLatest                        // its deadline is the k-th latest, not the latest
 	fromSending                      // a node's deadline counts from when it was asked
 	kthToken                         // the token is the k-th smallest, so that k nodes give it or less
 	raised                           // k nodes know the token
-	checkedAfter                     // which still count then
-	chosenAgain                      // and so do k that have given it or less: it rises if one that is late has given more
-	forgottenWait                    // a node that forgets grants nothing for a lease
-	forgottenRaised                  // and is raised before it grants again
-	clockRaised                      // by its own clock, if too few others answer
-	clockBound                       // no node is told of a token that is further ahead of its clock than that
-	firstLast                        // the first node is released when the others are
+	checkedAfter                     // and still count then
+	chosenAgain                      // k nodes that count have given the token or less: it rises if a late node has given more
+	forgottenWait                    // a node that lost its data grants nothing for a lease
+	forgottenRaised                  // such a node is raised before it grants again
+	clockRaised                      // it is raised by its own clock if too few others answer
+	clockBound                       // no node is raised to a token further ahead of its clock than that
+	firstLast                        // the first node is released last
 
-	// Of votes for several locks that go to a node in one run:
-	gated     // a node that forgot grants none of them, either
-	freeOnes  // those are taken whose lock is free, and has no queue
-	doneOnes  // and whose id is not over
-	oneOfAKey // one for each lock
-	countsAll // the counter is at the last token of all when the run ends
+	// Votes for several locks that a node receives as a batch:
+	gated     // a node that lost its data grants none of them
+	freeOnes  // only locks that are free and have no queue are granted
+	doneOnes  // ids with a done mark are refused
+	oneOfAKey // each lock is granted once
+	countsAll // after the execution the counter is at the last of all tokens
 
 	allRules = 1<<iota - 1
 )

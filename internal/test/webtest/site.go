@@ -1,5 +1,5 @@
-// Package webtest has what tests of HTTP middleware share: servers that are reached over TCP by both
-// protocols, and the response writers of other middleware.
+// Package webtest contains what tests of HTTP middleware share: servers that clients reach over TCP by both protocols, and the
+// response writers of other middleware.
 package webtest
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
-// A Site is a server that is reached over TCP.
+// A Site is a server that clients reach over TCP.
 type Site struct {
 	*httptest.Server
-	Complaint string // of net/http that is expected
+	Complaint string // expected in the log of net/http
 }
 
-// NewSite serves h until the test ends; it fails the test if net/http has something to complain of,
-// such as a header that was written twice.
+// NewSite serves h until the test ends. It fails the test if net/http logs a complaint, such as a header that was written
+// twice.
 func NewSite(t testing.TB, h http.Handler, edit ...func(*httptest.Server)) *Site {
 	t.Helper()
-	var handlers sync.WaitGroup // the server does not wait for one that has taken over its connection
+	var handlers sync.WaitGroup // the server does not wait for a handler that has taken over its connection
 	s := &Site{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handlers.Add(1)
 		defer handlers.Done()
@@ -46,19 +46,19 @@ func NewSite(t testing.TB, h http.Handler, edit ...func(*httptest.Server)) *Site
 		s.Close()
 		handlers.Wait()
 		if said := complaints.String(); (said == "") != (s.Complaint == "") || !strings.Contains(said, s.Complaint) {
-			t.Errorf("net/http complains %q, expected %q", said, s.Complaint)
+			t.Errorf("net/http logged %q, want %q", said, s.Complaint)
 		}
 	})
 	return s
 }
 
-// Protocols are what a Site can be made to speak.
+// Protocols are the protocols of a Site.
 var Protocols = map[string]func(*httptest.Server){
 	"HTTP1": func(*httptest.Server) {},
 	"HTTP2": HTTP2,
 }
 
-// HTTP2 makes a Site speak it.
+// HTTP2 makes a Site use it.
 func HTTP2(s *httptest.Server) { s.EnableHTTP2 = true }
 
 // NoRedirects makes the client return redirects.
@@ -104,7 +104,7 @@ func (s *Site) Do(t testing.TB, method, path string, body io.Reader, header ...s
 	return Answer{resp.StatusCode, resp.Header, string(received)}
 }
 
-// Send sends a request; the header is of names and values in turn.
+// Send sends a request; header contains names and values in turn.
 func (s *Site) Send(ctx context.Context, method, path string, body io.Reader, header ...string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
-// Servers are the response writers that a middleware meets: those of net/http, and those of other
-// middleware around it.
+// Servers are the response writers that a middleware receives: those of net/http, and those of other middleware around it.
 var Servers = map[string]struct {
 	Around   func(http.Handler) http.Handler
 	Protocol func(*httptest.Server)
@@ -28,8 +27,7 @@ var Servers = map[string]struct {
 // Directly is no middleware.
 func Directly(h http.Handler) http.Handler { return h }
 
-// AccessLog is an access log with the writer of chi; it sends the status of every response to the
-// channel.
+// AccessLog is an access log with the writer of chi. It sends the status of every response to the channel.
 func AccessLog(next http.Handler) (http.Handler, <-chan int) {
 	statuses := make(chan int, 10_000)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +43,7 @@ func BehindLog(h http.Handler) http.Handler {
 	return logged
 }
 
-// A stranger is a writer of some other middleware, with methods that no writer of net/http has just so.
+// A stranger is a writer of some other middleware, with a set of methods that no writer of net/http has.
 type stranger struct {
 	http.ResponseWriter
 	io.StringWriter
@@ -55,17 +53,17 @@ type stranger struct {
 	FlushErrorer
 }
 
-// A FlushErrorer is a writer that can say why it did not flush.
+// A FlushErrorer is a writer that can report why it did not flush.
 type FlushErrorer interface{ FlushError() error }
 
-// BehindStranger wraps the writers of HTTP/1 in ones without Unwrap.
+// BehindStranger wraps the writers of HTTP/1 in writers without Unwrap.
 func BehindStranger(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(stranger{w, w.(io.StringWriter), w.(io.ReaderFrom), w.(http.Flusher), w.(http.Hijacker), w.(FlushErrorer)}, r)
 	})
 }
 
-// A Recorder is the usual writer of an access log: it leaves all but the status to what it wraps.
+// A Recorder is the usual writer of an access log: it records the status, and leaves everything else to the wrapped writer.
 type Recorder struct {
 	http.ResponseWriter
 	Status int
@@ -87,7 +85,7 @@ func BehindRecorder(next http.Handler) http.Handler {
 	})
 }
 
-// An HTTP1Writer has the methods of net/http's writer for HTTP/1, without a server.
+// An HTTP1Writer has the methods of net/http's writer for HTTP/1, but no server.
 type HTTP1Writer struct{ *httptest.ResponseRecorder }
 
 // FlushError does nothing.

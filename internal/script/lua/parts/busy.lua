@@ -13,10 +13,6 @@
   local ttl = call('PTTL', KEYS[1])
   if ttl < 0 then break end
 
-  -- If the clock is ahead of all tokens and places, the new place is the time. All of them have 16 digits.
-  local last, time = redis.pcall('GET', fence), call('TIME')
-  local now = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
-  if type(last) ~= 'string' or #last ~= 16 or #now ~= 16 or #token ~= 16 or #since ~= 16 or #shared > 15 then break end
-  if not string.find(token .. since .. last .. tail .. shared, '^%d+$') then break end
-  if token > '9' or since > '9' or last >= now or tail >= now or shared + 0 < 1 then break end
-  local now_ms = string.sub(now, 1, 13)
+  --+clock
+  if #token ~= 16 or #since ~= 16 or #shared > 15 or string.find(token .. since .. tail .. shared, '%D') then break end
+  if token > '9' or since > '9' or tail >= now or shared == '' or shared + 0 < 1 then break end

@@ -46,5 +46,5 @@ end
 -- Notifies the holders that the caller waits. A ticket that waits to read, or is ahead of another one, ends a grant batch.
 local function notify_holders(h, queued)
   if not h or h.id == ARGV[1] then return end
-  signal_contention(h, reads, queued and (reads or call('ZRANGE', KEYS[2], -1, -1)[1] ~= ARGV[1]))
+  report_waiters(h, reads, queued and (reads or call('ZRANGE', KEYS[2], -1, -1)[1] ~= ARGV[1]))
 end

@@ -6,19 +6,15 @@ repeat
   local others = existing == 3
   if existing ~= 1 and not others then break end
   local id, mode, trace = ARGV[1], ARGV[6] or 'exclusive', ARGV[8] or ''
-  local queued = ARGV[5]
-  if queued == '0' or (ARGV[9] and ARGV[9] ~= '') then break end
+  if ARGV[5] == '0' or (ARGV[9] and ARGV[9] ~= '') then break end
   if ARGV[11] and (ARGV[11] ~= '' or ARGV[12] ~= '' or ARGV[14] ~= '0') then break end -- a predecessor, or a kept place
 
   --+busy
   if h[1] == id then break end
   if call('ZADD', KEYS[2], 'NX', now, id) == 0 then break end -- it already has a ticket
-  local ticket = mode .. ' ' .. ARGV[2] .. ' ' .. queued .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. (ARGV[15] and ARGV[15] ~= '1' and '*' .. ARGV[15] or '') .. ' ' .. trace
-  local length = 1
+  local ticket = mode .. ' ' .. ARGV[2] .. ' ' .. ARGV[5] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now .. (ARGV[15] and ARGV[15] ~= '1' and '*' .. ARGV[15] or '') .. ' ' .. trace
   call('HSET', KEYS[3], id, ticket)
-  if others then
-    length = call('ZCARD', KEYS[2])
-  end
+  local length = others and call('ZCARD', KEYS[2]) or 1
   --+after_queueing
   return {0, last + 0, length, length, now + 0, ttl, now, h[2] or '', h[4], token + 0, since + 0, h[6] or ''}
 until true

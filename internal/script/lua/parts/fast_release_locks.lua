@@ -25,21 +25,12 @@ if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0
   local mode, wanted, flags, secret, inbox, owner, since, calls, trace =
     string.match(t[1], '^([^ ]+) [^ ]+ (%d+)(%l*):?([^ ]*) ([^ ]+) ([^ ]+) (%d+)%*?(%d*) ?([^ ]*)$')
   if not mode or #wanted > 15 or #calls > 15 then break end
-
-  -- The clock is ahead of all tokens, which have 16 digits.
-  local last, time = redis.pcall('GET', fence), call('TIME')
-  local now = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
-  if type(last) ~= 'string' or #last ~= 16 or #now ~= 16 or string.find(last, '%D') or last >= now then break end
-  local now_ms = string.sub(now, 1, 13)
+  --+clock
   --+was_seen
 
-  local others, first, count, batch = queued - 1, now, 1, {}
-  if flags == 'r' then
-    batch = find_grant_batch(t[1], second, t[2])
-    wanted = wanted + #batch
-  end
-  if wanted ~= '1' and wanted ~= 1 then
-    count = math.max(1, math.min(wanted + 0, now - last))
+  local others, first, count, batch = queued - 1, now, 1, flags == 'r' and find_grant_batch(t[1], second, t[2]) or {}
+  if wanted ~= '1' or #batch > 0 then
+    count = math.max(1, math.min(wanted + #batch, now - last))
     first = string.format('%.0f', now - count + 1)
     for i = #batch, count, -1 do batch[i] = nil end -- there is no token for these
   end
@@ -51,12 +42,10 @@ if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0
     call('DEL', KEYS[1], KEYS[2], KEYS[3])
   end
   call('SET', fence, now)
-  do
-    local key, id, lease, token, since, waits, calls = KEYS[1], head, ACCEPT, first, count > 1 and now, others > 0, tonumber(calls) or 1
-    --+holder_fields
-    --+holder
-  end
-  local message = 'grant ' .. grant_batch_ids(head, batch) .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1]
+  local key, id, lease, token, since, waits, calls = KEYS[1], head, ACCEPT, first, count > 1 and now, others > 0, tonumber(calls) or 1
+  --+holder_fields
+  --+holder
+  local message = 'grant ' .. table.concat({head, unpack(batch)}, ',') .. ' ' .. first .. ' ' .. first .. ' ' .. count .. ' ' .. others .. ' ' .. KEYS[1]
   publish(inbox, prove(message, secret))
   return 1
 until true end

@@ -5,9 +5,7 @@ local token = ARGV[9]
 if token and token ~= '' and not ARGV[11] and ARGV[6] == 'exclusive' and existing == 0 then
   local time, last = call('TIME'), redis.pcall('GET', fence)
   local now, first, count = time[1] * 1000000 + time[2], tonumber(token), tonumber(ARGV[7])
-  if first <= now then
-    first, token = now, time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
-  end
+  if first <= now then first, token = now, time[1] .. string.sub('000000', #time[2] + 1) .. time[2] end
   if #token == 16 and first < 2 ^ 52 and first + count <= now + AHEAD
     and (not last or #last == 16 and last < token and not string.find(last, '%D')) then
     call('SET', fence, count > 1 and string.format('%.0f', first + count - 1) or token)

@@ -5,7 +5,7 @@
 -- The functions for locks of the scripts that serve locks and permits. permits.lua defines the same functions for permits:
 --   LINES all queues, LINE the caller's queue, BUSY and POLLED the first numbers of answers
 --   read_hold() has_room(h) each_hold(h, f) end_hold(id, linger) extend(h, id, lease) describe(h)
---   check_types(h) remove_ticket(…) count_waiting() mark_active() report_waiters(h) grant_next(after)
+--   check_types(h) remove_ticket(…) count_waiting() mark_active() report_waiters(h, reads) grant_next(after)
 -- The parts entry_locks.lua and entry_permits.lua define more for acquire.lua: take(h, place) enqueue(place) ticket_text()
 -- notify_holders(h, queued)
 local LINES, LINE, BUSY, POLLED = {KEYS[2], KEYS[5]}, KEYS[2], 0, 0
@@ -24,8 +24,7 @@ local function read_hold()
   if f.err then return f end
   local h = {
     id = f[1], owner = f[2] or '', token = to_number(f[3]), tokens = to_number(f[4] or '1'), mode = f[5] or 'exclusive',
-    since = to_number(f[6] or f[3]), inbox = f[7], trace = f[8] or '',
-    wanted = f[10] == '1',
+    since = to_number(f[6] or f[3]), inbox = f[7], trace = f[8] or '', wanted = f[10] == '1',
   }
   if is_read_hold({f[5], f[3], f[9]}) then return reap_readers() and h end
   if h.mode ~= 'read' and h.id and h.inbox and h.token and h.since and (h.tokens or 0) > 0 then return h end
@@ -63,8 +62,8 @@ local function end_hold(id, linger)
   elseif h[2] ~= 'read' then
     return false
   end
-  local text = stays and call('HGET', KEYS[1], reader_field(id))
-  if call('HDEL', KEYS[1], reader_field(id)) == 0 then return false end
+  local text = stays and call('HGET', KEYS[1], 'reader:' .. id)
+  if call('HDEL', KEYS[1], 'reader:' .. id) == 0 then return false end
   if text then
     local inbox, owner, trace = string.match(text, '^%d+ %d+ ([^ ]*) ([^ ]*) ?([^ ]*)$')
     add_reader('-' .. id, call('HGET', KEYS[1], 'token'), linger, inbox or '-', '-' .. (owner or ''), trace or '')
@@ -106,6 +105,8 @@ local function extend(h, id, lease)
   end
 end
 
+local mark_active = keep_queue
+
 -- Returns how many tickets wait.
 local function count_waiting() return count_writers() + call('ZCARD', KEYS[5]) end
 
@@ -116,32 +117,9 @@ local function remove_ticket(...)
   drop_ticket(...)
 end
 
--- Prolongs both queues: see keep_queue.
-local function mark_active()
-  keep_queue()
-  if type(redis.pcall('ZCARD', KEYS[5])) == 'number' then call('PEXPIRE', KEYS[5], QUEUE_TTL) end
-end
-
--- Publishes a grant to the ticket's process. `number` is greater than all earlier numbers. Returns whether the message reached
--- nobody.
-local function push_missed(t, number, token, count, others)
-  local message = string.format('grant %s %.0f %.0f %d %d %s', grant_batch_ids(t.id, t.batch or {}), number, token, count, others, KEYS[1])
-  return publish(t.inbox, prove(message, t.secret)) == 0
-end
-
--- Grants to a ticket by `write`, and publishes the grant. Returns false, without a grant, if the ticket's process certainly
--- does not listen. The grant must be written before it is published, because a Cluster may end the script in between. Only
--- publishing shows whether a process listens, so a ticket that may be skipped is published to first. Such tickets exist only on
--- a plain server, which ends no script.
-local function grant(t, number, token, count, others, write)
-  if t.may_skip then
-    if push_missed(t, number, token, count, others) then return false end
-    write()
-  else
-    write()
-    push_missed(t, number, token, count, others)
-  end
-  return true
+-- Returns the message of a grant to these ids. `number` is greater than all earlier numbers.
+local function grant_message(ids, number, token, count, others)
+  return string.format('grant %s %.0f %.0f %d %d %s', table.concat(ids, ','), number, token, count, others, KEYS[1])
 end
 
 -- Makes `id` the holder.
@@ -154,20 +132,15 @@ end
 
 -- Makes a ticket the holder, for the accept window.
 local function grant_to(t, first, count, others)
-  if others > 0 then
-    call('ZREM', KEYS[2], t.id)
-    call('HDEL', KEYS[3], t.id)
-  else
-    call('DEL', KEYS[2], KEYS[3])
-  end
+  drop_ticket(t.id)
   set_holder(t.id, first, count, t.mode, ACCEPT, t.inbox, t.owner, t.trace, others, t.calls)
 end
 
--- Admits the tickets that wait to read, up to a place if one is given. Returns how many it admitted, and whether another
--- execution must admit the rest. It skips tickets whose processes certainly do not listen, unless `anyway` is set.
+-- Admits the tickets that wait to read, up to a place if one is given. Returns whether another execution must admit the rest;
+-- nil if it admitted none. It skips tickets whose processes certainly do not listen, unless `anyway` is set.
 local function admit_readers(place, anyway)
   local number = reserve_tokens(1)
-  if not number then return 0, false end
+  if not number then return nil end
   local token = to_number(call('HGET', KEYS[1], 'token')) or last_token()
   if token == 0 then token = number end
   call('SET', fence, digits(number))
@@ -185,7 +158,7 @@ local function admit_readers(place, anyway)
         call('HDEL', KEYS[3], id)
         add_reader(id, token, ACCEPT, t.inbox, t.owner, t.trace)
       end
-      if grant(t, number, token, 1, others, write) then admitted = admitted + 1 end
+      if grant(t, grant_message({id}, number, token, 1, others), write) then admitted = admitted + 1 end
     end
   end
   sync_readers_ticket()
@@ -193,14 +166,14 @@ local function admit_readers(place, anyway)
   if call('EXISTS', KEYS[2]) == 0 then
     call('DEL', KEYS[3])
   elseif #ids == MAX_ADMITTED and admitted + gone > 0 then
-    local last = place or string.format('%.0f', tonumber(call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2] or 0))
+    local last = place or digits(tonumber(call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2] or 0))
     if call('ZCOUNT', KEYS[5], '-inf', last) > 0 then
       call('HSET', KEYS[3], '#admit', last)
-      return admitted, true
+      return true
     end
   end
   call('HDEL', KEYS[3], '#admit')
-  return admitted, false
+  if admitted > 0 then return false end
 end
 
 -- Grants the free lock to the first live ticket that waits to write, and returns true. It skips tickets whose processes
@@ -221,16 +194,16 @@ local function grant_to_writer(queued, only_check)
     elseif only_check then
       return true
     else
-      -- No ticket was skipped, and no reader waits.
-      if t.text and passed == 0 and call('EXISTS', KEYS[5]) == 0 then
+      local batch = {}
+      if t.text and passed == 0 and call('EXISTS', KEYS[5]) == 0 then -- no ticket was skipped, and no reader waits
         local second = call('ZRANGE', KEYS[2], 1, 1)[1]
-        t.batch = find_grant_batch(t.text, second, second and call('HGET', KEYS[3], second))
+        batch = find_grant_batch(t.text, second, second and call('HGET', KEYS[3], second))
       end
-      local first, count = reserve_tokens(t.tokens + (t.batch and #t.batch or 0))
+      local first, count = reserve_tokens(t.tokens + #batch)
       if not first then return true end
-      for i = t.batch and #t.batch or 0, count, -1 do t.batch[i] = nil end -- there is no token for these
+      for i = #batch, count, -1 do batch[i] = nil end -- there is no token for these
       local function write() grant_to(t, first, count, queued - 1) end
-      if grant(t, first, first, count, queued - 1, write) then return true end
+      if grant(t, grant_message({id, unpack(batch)}, first, first, count, queued - 1), write) then return true end
       fallback = fallback or function() grant_to(t, first, count, call('ZCARD', KEYS[2]) - 1) end
       passed = passed + 1
     end
@@ -259,41 +232,37 @@ local function grant_next(after)
   local readers_wait = call('ZSCORE', KEYS[2], READERS_TICKET)
   local place = readers_wait and call('HGET', KEYS[3], '#admit')
   if not to_number(place) then place = nil end
-  local admitted, more = 0, false
   if reading then
     if not place then
       local writer = grant_to_writer(queued, true)
       if writer ~= false then return writer == nil end
       set_field(try_write, 'wanted', 0)
     end
-    if readers_wait then admitted, more = admit_readers(place) end
-    return more
+    return readers_wait and admit_readers(place)
   end
+  local more
   if place or readers_wait and after ~= 'read' and (after == 'write' or call('ZRANGE', KEYS[2], 0, 0)[1] == READERS_TICKET) then
-    admitted, more = admit_readers(place)
-    if admitted > 0 or more then return more end
+    more = admit_readers(place)
+    if more ~= nil then return more end
     queued = call('ZCARD', KEYS[2])
   end
   local writer = grant_to_writer(queued)
   if writer == true then return false end
-  if readers_wait then
-    admitted, more = admit_readers()
-    if admitted > 0 or more then return more end
-  end
+  if readers_wait then more = admit_readers() end
+  if more ~= nil then return more end
   if writer then
     writer()
     return false
   end
-  if readers_wait then
-    admitted, more = admit_readers(nil, true)
-    if admitted > 0 or more then return more end
-  end
+  if readers_wait then more = admit_readers(nil, true) end
+  if more ~= nil then return more end
   return call('EXISTS', KEYS[2]) == 1
 end
 
 -- Publishes to the holders' processes that a ticket waits, so that they stop sharing the lock or passing it on locally. `reads`
--- says that the ticket waits to read. A grant batch ends only if `ends_batch` is set.
-local function signal_contention(h, reads, ends_batch)
+-- says that possibly only readers wait. A grant batch ends only if `ends_batch` is set.
+local function report_waiters(h, reads, ends_batch)
+  if not h then return end
   if h.mode ~= 'read' then
     if not h.wanted then set_field(try_write, 'wanted', 1) end
     if h.tokens > 1 and (ends_batch or h.mode == 'exclusive') then publish(h.inbox, 'contended ' .. h.id) end
@@ -301,11 +270,6 @@ local function signal_contention(h, reads, ends_batch)
     set_field(try_write, 'wanted', 1)
     each_reader(MAX_ADMITTED, function(id, _, inbox) publish(inbox, 'contended ' .. id) end)
   end
-end
-
--- Publishes to the holders' processes that tickets wait, possibly only readers.
-local function report_waiters(h)
-  if h then signal_contention(h, true) end
 end
 
 -- Returns the TTL of the lock, the time (us), and owner, inbox, token, since (us) and trace of each holder, up to MAX_SHOWN

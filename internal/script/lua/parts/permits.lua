@@ -4,6 +4,7 @@
 local LINES, LINE, BUSY, POLLED = {KEYS[2]}, KEYS[2], 4, 2
 --@queue
 --@permits_shown
+--@permit
 -- The functions for permits of the scripts that serve locks and permits: see locks.lua. The hash of a semaphore has the mode
 -- 'permit', and a field p:<id> for each permit: when its hold ends (ms), since when it is held (us), token, n, weight, slots,
 -- inbox, owner and trace. Four more fields describe all permits together:
@@ -17,22 +18,9 @@ local LINES, LINE, BUSY, POLLED = {KEYS[2]}, KEYS[2], 4, 2
 local NEVER = MAX - 1
 local p -- the fields that describe all permits
 
-local function permit_field(id) return 'p:' .. id end
-
--- Returns the permit that a field describes; nil if the field does not describe one.
-local function parse_permit(text)
-  local ends, since, token, n, w, slots, inbox, owner, trace =
-    string.match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) ([%d,-]+) ([^ ]*) ([^ ]*) ?([^ ]*)$')
-  if not ends then return nil end
-  return {
-    ends = tonumber(ends), since = since, token = token, n = n, w = tonumber(w), slots = slots, inbox = inbox, owner = owner,
-    trace = trace,
-  }
-end
-
 -- Returns the permit of an id; nil if it has none, or if it has expired.
 local function read_permit(id)
-  local q = parse_permit(call('HGET', KEYS[1], permit_field(id)))
+  local q = parse_permit(call('HGET', KEYS[1], 'p:' .. id))
   return q and q.ends > now_ms and q or nil
 end
 
@@ -109,15 +97,14 @@ local function reap_permits()
   end
   p.used, p.next, p.last = 0, NEVER, 0
   for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 'p:' then
-      local q = parse_permit(all[i + 1])
-      if q and q.ends > now_ms then
-        live[#live + 1] = q
-        p.used, p.next, p.last = p.used + q.w, math.min(p.next, q.ends), math.max(p.last, q.ends)
-      else
-        if #gone < MAX_ADMITTED then gone[#gone + 1] = all[i] else more = true end
-        if q then mark(q, 'x') end
-      end
+    local is_permit = string.sub(all[i], 1, 2) == 'p:'
+    local q = is_permit and parse_permit(all[i + 1])
+    if q and q.ends > now_ms then
+      live[#live + 1] = q
+      p.used, p.next, p.last = p.used + q.w, math.min(p.next, q.ends), math.max(p.last, q.ends)
+    elseif is_permit then
+      if #gone < MAX_ADMITTED then gone[#gone + 1] = all[i] else more = true end
+      if q then mark(q, 'x') end
     end
   end
   for _, q in ipairs(live) do mark(q, '1') end
@@ -125,8 +112,7 @@ local function reap_permits()
   if more then p.next = now_ms end
   local fields = {}
   for _, field in ipairs(gone) do
-    fields[#fields + 1] = field
-    fields[#fields + 1] = '' -- if the script is cut off here, the field is no longer a permit
+    fields[#fields + 1], fields[#fields + 2] = field, '' -- if the script is cut off here, the field is no longer a permit
   end
   write_permits(fields)
   if #gone > 0 then call('HDEL', KEYS[1], unpack(gone)) end
@@ -162,7 +148,7 @@ local function add_permit(id, q)
   if not q.slots then p.map, q.slots = take_slots(p.map, q.w, tonumber(q.n)) end
   p.used, p.next, p.last = p.used + q.w, math.min(p.next, q.ends), math.max(p.last, q.ends)
   call('SET', fence, q.token)
-  write_permits({permit_field(id), permit_text(q)})
+  write_permits({'p:' .. id, permit_text(q)})
   keep_permits()
 end
 
@@ -175,28 +161,22 @@ local function end_hold(id, linger)
   local q = not read_hold().err and read_permit(id)
   -- A full memory does not refuse this write or later ones.
   if not q or not keep_permits() then return false end
-  local fields = {permit_field(id), ''}
+  local fields = {'p:' .. id, ''}
   if linger and tonumber(linger) > 0 then
     q.ends, q.owner = now_ms + linger, '-' .. q.owner
     p.next, p.last = math.min(p.next, q.ends), math.max(p.last, q.ends)
-    fields[3], fields[4] = permit_field('-' .. id), permit_text(q)
+    fields[3], fields[4] = 'p:-' .. id, permit_text(q)
   else
     p.used, p.map = p.used - q.w, string.match(mark_slots(p.map, q.slots, '0'), '^.*[^0]') or ''
     if p.used == 0 then p.next, p.last = NEVER, 0 end -- otherwise they are only bounds
   end
   write_permits(fields)
-  call('HDEL', KEYS[1], permit_field(id))
+  call('HDEL', KEYS[1], 'p:' .. id)
   return true, 'permit'
 end
 
 -- Calls f(id, token, owner, inbox) for each permit.
-local function each_hold(_, f)
-  local fields = call('HGETALL', KEYS[1])
-  for i = 1, #fields, 2 do
-    local q = string.sub(fields[i], 1, 2) == 'p:' and parse_permit(fields[i + 1])
-    if q and q.ends > now_ms then f(string.sub(fields[i], 3), q.token, q.owner, q.inbox) end
-  end
-end
+local function each_hold(_, f) each_permit(function(id, q) f(id, q.token, q.owner, q.inbox) end) end
 
 -- Extends the permit of an id to at least `lease` (ms), and writes even if the permit lasts longer (rule 21). Returns the
 -- answer for a caller that holds a permit; nil if the id has none.
@@ -208,7 +188,7 @@ local function extend(_, id, lease)
   if q.ends < now_ms + lease then
     q.ends = now_ms + lease
     p.last = math.max(p.last, q.ends)
-    call('HSET', KEYS[1], permit_field(id), permit_text(q), 'last', digits(p.last))
+    call('HSET', KEYS[1], 'p:' .. id, permit_text(q), 'last', digits(p.last))
   end
   return {3, tonumber(q.token), q.slots, call('ZCARD', KEYS[2])}
 end
@@ -233,23 +213,18 @@ local function mark_active()
   keep_permits()
 end
 
--- Grants a permit to a ticket, and publishes the grant. Returns false, without a grant, if the ticket's process certainly does
--- not listen. The grant must be written before it is published: see `grant` in locks.lua.
+-- Grants a permit to a ticket, and returns what `grant` returns.
 local function grant_permit(t)
   local token = digits(reserve_tokens(1))
   local map, slots = take_slots(p.map, t.w, t.n)
-  local message = prove(table.concat({
+  local message = table.concat({
     'permit', t.id, token, #slots <= MAX_SLOTS_SHOWN and slots or '-', math.max(call('ZCARD', KEYS[2]) - 1, 0), KEYS[1],
-  }, ' '), t.secret)
-  if t.may_skip and publish(t.inbox, message) == 0 then return false end
-  p.map = map
-  drop_ticket(t.id)
-  add_permit(t.id, {
-    ends = now_ms + ACCEPT, since = digits(now_us), token = token, n = t.n, w = t.w, slots = slots, inbox = t.inbox,
-    owner = t.owner, trace = t.trace,
-  })
-  if not t.may_skip then publish(t.inbox, message) end
-  return true
+  }, ' ')
+  return grant(t, message, function()
+    drop_ticket(t.id)
+    p.map, t.slots, t.ends, t.since, t.token = map, slots, now_ms + ACCEPT, digits(now_us), token
+    add_permit(t.id, t) -- the ticket has the other fields of the permit
+  end)
 end
 
 -- Returns a ticket of the queue; nil if it is dead. The weight takes the place of the tokens wanted, and n follows the time

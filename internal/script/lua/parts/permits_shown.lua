@@ -10,9 +10,8 @@ local function show_permits(next, now_ms, now)
     local text = fields[i + 1]
     if #shown < 2 + MAX_SHOWN and text ~= '' and string.sub(fields[i], 1, 2) == 'p:' then
       if #text > MAX_SLOTS_SHOWN then
-        text = string.gsub(text, '^(%d+ %d+ %d+ %d+ %d+ )([%d,-]+)', function(before, slots)
-          if #slots > MAX_SLOTS_SHOWN then return before end
-        end)
+        local before, slots, after = string.match(text, '^(%d+ %d+ %d+ %d+ %d+ )([%d,-]+)(.*)$')
+        if slots and #slots > MAX_SLOTS_SHOWN then text = before .. after end
       end
       shown[#shown + 1] = text
     end

@@ -5,26 +5,16 @@
 -- the id behind it, if there is one, and `other` the text of that ticket.
 local function find_grant_batch(ticket, second, other)
   local batch, prefix = {}, string.match(ticket, '^[^ ]+ %d+ 1r:[^ ]* [^ ]+ ')
-  local function join(id, text)
-    if not text or string.sub(text, 1, #prefix) ~= prefix or string.find(id, '[ ,]') then return false end
-    batch[#batch + 1] = id
-    return true
-  end
-  if not prefix or not second or not join(second, other) then return batch end
-  local function join_all(first, last)
-    local ids = redis.call('ZRANGE', KEYS[2], first, last)
-    local texts = #ids > 0 and redis.call('HMGET', KEYS[3], unpack(ids)) or {}
+  if not prefix then return batch end
+  local ids, texts, first, last = {second}, {other}, '2', '8' -- most batches are short
+  while #ids > 0 do
     for i, id in ipairs(ids) do
-      if not join(id, texts[i]) then return false end
+      if not texts[i] or string.sub(texts[i], 1, #prefix) ~= prefix or string.find(id, '[ ,]') then return batch end
+      batch[#batch + 1] = id
     end
-    return #ids > 0
+    ids = redis.call('ZRANGE', KEYS[2], first, last)
+    texts = #ids > 0 and redis.call('HMGET', KEYS[3], unpack(ids))
+    first, last = last + 1, LAST_OF_BATCH
   end
-  if join_all('2', '8') then join_all('9', LAST_OF_BATCH) end -- most batches are short
   return batch
-end
-
--- Returns the ids of a ticket and of its grant batch as a message names them.
-local function grant_batch_ids(id, batch)
-  if #batch == 0 then return id end
-  return id .. ',' .. table.concat(batch, ',')
 end

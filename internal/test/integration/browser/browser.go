@@ -13,11 +13,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// ErrNotInstalled means that there is no Chromium on the PATH.
-var ErrNotInstalled = errors.New("there is no chromium, chromium-headless-shell or google-chrome on the PATH")
+// ErrNotInstalled means that no Chromium is on the PATH.
+var ErrNotInstalled = errors.New("no chromium, chromium-headless-shell or google-chrome on the PATH")
 
-// Start starts a browser without a window, which ends with the context that it returns, or when stop is called. Each
-// chromedp.NewContext of that is a tab.
+// Start starts a browser without a window. It ends with the returned context, or when stop is called. Each chromedp.NewContext
+// of that context is a tab.
 func Start(ctx context.Context) (browser context.Context, stop func(), err error) {
 	path := ""
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome"} {
@@ -44,14 +44,14 @@ func Start(ctx context.Context) (browser context.Context, stop func(), err error
 	return browser, func() { _ = chromedp.Cancel(browser); cancel(); end() }, nil
 }
 
-// A Window is what a page is shown in.
+// A Window is the window that shows a page.
 type Window struct {
 	Width, Height int64
-	Phone         bool // it is held in a hand
-	Dark          bool // its owner prefers dark colours
+	Phone         bool // on a phone
+	Dark          bool // in the dark colour scheme
 }
 
-// Set makes the window of a tab so.
+// Set applies the window to a tab.
 func (w Window) Set() chromedp.Action[chromedp.Void] {
 	scheme := "light"
 	if w.Dark {

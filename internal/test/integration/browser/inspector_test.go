@@ -23,10 +23,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// patience is for what must happen, on a busy machine.
+// patience bounds waits on a busy machine.
 const patience = 2 * time.Minute
 
-// A desk is a browser that looks at the page.
+// A desk is a browser with the page.
 type desk struct {
 	*testing.T
 	server *redistest.Server
@@ -58,7 +58,7 @@ func newDeskOn(t *testing.T, s *redistest.Server) *desk {
 
 func (d *desk) client() *lockmw.Client { return usertest.Client(d.T, d.server) }
 
-// do does something in the tab.
+// do performs actions in the tab.
 func (d *desk) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.tab, patience)
@@ -68,7 +68,7 @@ func (d *desk) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// text is what the page says.
+// text returns the text of the page.
 func (d *desk) text() string {
 	ctx, cancel := context.WithTimeout(d.tab, patience)
 	defer cancel()
@@ -84,20 +84,20 @@ func (d *desk) open(path string) {
 	d.do("opening "+path, chromedp.Navigate(d.url+path))
 }
 
-// see waits until the page has what a selector finds.
+// see waits until the page has an element that the selector matches.
 func (d *desk) see(selector string) {
 	d.Helper()
 	d.do("looking for "+selector, chromedp.WaitVisible(chromedp.CSS(selector)))
 }
 
-// miss waits until it has not.
+// miss waits until the page has no such element.
 func (d *desk) miss(selector string) {
 	d.Helper()
 	d.do("waiting for the end of "+selector, chromedp.WaitNotPresent(chromedp.CSS(selector)))
 }
 
-// click waits for an element that a pointer can reach, and clicks on it. Finding and clicking are one step, as the page may replace
-// the element between them.
+// click waits for an element that a pointer can reach, and clicks on it. Both are one step, because the page may replace the
+// element in between.
 func (d *desk) click(selector string) {
 	d.Helper()
 	d.await(fmt.Sprintf(`(() => {
@@ -112,7 +112,7 @@ func (d *desk) click(selector string) {
 	})()`, selector))
 }
 
-// await waits until an expression is true. While the browser goes to another page, there is none that could say so.
+// await waits until an expression is true. While the browser loads another page, it cannot be evaluated.
 func (d *desk) await(expression string) {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.tab, patience)
@@ -130,7 +130,7 @@ func (d *desk) await(expression string) {
 	}
 }
 
-// contend has a call wait for key, until the function that it returns is called.
+// contend makes a call wait for key until the returned function is called.
 func (d *desk) contend(key string) (end func()) {
 	d.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -153,7 +153,7 @@ func (d *desk) contend(key string) (end func()) {
 	return end
 }
 
-// How soon that is, is tested where nothing depends on how fast the machine is: package inspector has the bubble.
+// Package inspector tests how soon this happens, in a bubble.
 func TestContentionAppearsAndDisappears(t *testing.T) {
 	d := newDesk(t)
 	d.open("")
@@ -164,14 +164,14 @@ func TestContentionAppearsAndDisappears(t *testing.T) {
 	began := time.Now()
 	end := d.contend("user:42")
 	d.see("tr.contended")
-	t.Logf("seen to be contended after %v", time.Since(began))
+	t.Logf("shown as contended after %v", time.Since(began))
 	d.click("tr.contended a")
 	d.see(".queue")
 	d.see(".pulse.on")
 	began = time.Now()
 	end()
 	d.miss(".queue")
-	t.Logf("seen to be free of waiters after %v", time.Since(began))
+	t.Logf("shown without waiters after %v", time.Since(began))
 	release()
 	d.see(".empty")
 	d.click(".brand")
@@ -187,14 +187,14 @@ func TestALockIsTakenAwayByClicking(t *testing.T) {
 	d.click(".hold .danger")
 	d.see("form button.danger")
 	if text := d.text(); !strings.Contains(text, "req-1") || !strings.Contains(text, fmt.Sprint(hold.Token())) || !strings.Contains(text, "1 call waits") {
-		t.Errorf("the page that asks says\n%s", text)
+		t.Errorf("the confirmation page shows\n%s", text)
 	}
 	d.click("form button.danger")
 	d.await(`document.body.innerText.includes("The lock was released by force")`)
 	d.click(".button")
 	d.await(`document.querySelector(".hold")?.innerText.includes("req-2")`) // the history names req-1
 	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
-		t.Errorf("the holder is told %v", err)
+		t.Errorf("the holder's error is %v", err)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestAHostileKeyRunsNothing(t *testing.T) {
 	d.see(".pulse.on")
 	d.see("tr.held")
 	if text := d.text(); !strings.Contains(text, `<script>pwned = 1</script><img src=x onerror="pwned = 1">"'--></td></table><b class=injected>\r\ndata: x\n\n`) {
-		t.Errorf("the page says\n%s", text)
+		t.Errorf("the page shows\n%s", text)
 	}
 	d.click("tr.held a")
 	d.see("h1")
@@ -217,12 +217,12 @@ func TestAHostileKeyRunsNothing(t *testing.T) {
 	d.click("form button.danger")
 	d.await(`document.body.innerText.includes("The lock was released by force")`)
 	if err := hold.Unlock(); !errors.Is(err, lockmw.ErrLost) {
-		t.Errorf("the holder is told %v", err)
+		t.Errorf("the holder's error is %v", err)
 	}
 }
 
 func TestTenThousandLocks(t *testing.T) {
-	d := newDeskOn(t, redistest.Redis(t)) // the embedded one takes long to scan
+	d := newDeskOn(t, redistest.Redis(t)) // the embedded server takes long to scan
 	locks := d.client()
 	var group sync.WaitGroup
 	for part := range 20 {
@@ -240,7 +240,7 @@ func TestTenThousandLocks(t *testing.T) {
 	d.await(`document.querySelectorAll("tbody tr").length === 100`)
 	d.click(".pager a[rel=next]")
 	d.await(`document.querySelector("tbody a")?.innerText === "item:00100"`)
-	d.await(`document.querySelector("input[type=search]").focus() ?? true`) // the page may replace the input meanwhile
+	d.await(`document.querySelector("input[type=search]").focus() ?? true`) // the page may replace the input in the meantime
 	d.do("filtering", chromedp.KeyEvent("item:0777\n"))
 	d.await(`document.querySelectorAll("tbody tr").length === 10 && document.querySelector("tbody a").innerText === "item:07770"`)
 	d.click("tbody a")
@@ -256,8 +256,8 @@ func TestARedisThatCannotBeReachedIsShown(t *testing.T) {
 	d.await(`document.querySelector("table.locks").isMarked = true`)
 	d.server.Mini.SetError("LOADING Redis is loading the dataset in memory")
 	d.see(".notice.alarm")
-	d.see("tr.held")                                          // as it was last
-	d.await(`document.querySelector("table.locks").isMarked`) // it is the same table: a click under way is not lost
+	d.see("tr.held")                                          // the last known state
+	d.await(`document.querySelector("table.locks").isMarked`) // the table was not replaced, so a click in progress is not lost
 	d.server.Mini.SetError("")
 	d.miss(".notice.alarm")
 }
@@ -285,7 +285,7 @@ func TestAPageFitsIntoANarrowWindow(t *testing.T) {
 			d.open(path)
 			d.see("#live")
 			ctx, cancel := context.WithTimeout(d.tab, patience)
-			// window.innerWidth grows with what sticks out.
+			// window.innerWidth grows with wider elements.
 			wide, err := chromedp.Run(ctx, chromedp.Evaluate[int64]("document.documentElement.scrollWidth"))
 			cancel()
 			if err != nil || wide > width {

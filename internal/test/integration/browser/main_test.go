@@ -36,7 +36,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	return ctx, err
 })
 
-// newTab opens a tab that is closed when the test ends. The test is skipped where there is no browser.
+// newTab opens a tab that is closed when the test ends. The test is skipped if no browser is installed.
 func newTab(t *testing.T) context.Context {
 	t.Helper()
 	b, err := chromium()
@@ -48,7 +48,7 @@ func newTab(t *testing.T) context.Context {
 	}
 	tab, cancel := chromedp.NewContext(b)
 	t.Cleanup(cancel)
-	if err := chromedp.Do(tab); err != nil { // not with a limit, which would be that of the tab
+	if err := chromedp.Do(tab); err != nil { // without a limit, which would also end the tab
 		t.Fatal(err)
 	}
 	return tab

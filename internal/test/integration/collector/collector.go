@@ -7,8 +7,8 @@
 //	run(c.Addr()) // exports there, without TLS
 //	data, err := c.Wait(ctx, func(d collector.Data) bool { return len(d.Spans) == 4 })
 //
-// What can go wrong: exporters send in batches, so spans may be missing until their provider was
-// flushed or shut down; and nothing is ever dropped, so a long run needs much memory.
+// What can go wrong: exporters send in batches, so spans may be missing until their provider was flushed or shut down. Nothing
+// is ever dropped, so a long run needs much memory.
 package collector
 
 import (
@@ -25,7 +25,7 @@ import (
 	_ "google.golang.org/grpc/encoding/gzip" // exporters may compress
 )
 
-// A Collector is a server that keeps what it is sent. Safe for concurrent use.
+// A Collector is a server that keeps everything that it receives. It is safe for concurrent use.
 type Collector struct {
 	addr   string
 	server *grpc.Server
@@ -36,10 +36,10 @@ type Collector struct {
 	more chan struct{} // closed, and replaced, when something arrives
 }
 
-// Start starts a Collector on a free port of the local host; ctx is for starting only.
+// Start starts a Collector on a free port of the local host. ctx only bounds the start.
 func Start(ctx context.Context) (*Collector, error) { return start(ctx, true) }
 
-// StartForSpans starts one that, as Jaeger, takes no metrics: exports of them fail with codes.Unimplemented.
+// StartForSpans starts a Collector that accepts no metrics, like Jaeger: exports of them fail with codes.Unimplemented.
 func StartForSpans(ctx context.Context) (*Collector, error) { return start(ctx, false) }
 
 func start(ctx context.Context, takesMetrics bool) (*Collector, error) {
@@ -57,7 +57,7 @@ func start(ctx context.Context, takesMetrics bool) (*Collector, error) {
 	}
 	go func() {
 		defer close(c.served)
-		_ = c.server.Serve(listener) // fails when it is stopped
+		_ = c.server.Serve(listener) // fails when the server is stopped
 	}()
 	return c, nil
 }
@@ -65,23 +65,23 @@ func start(ctx context.Context, takesMetrics bool) (*Collector, error) {
 // Addr returns the host and port to export to.
 func (c *Collector) Addr() string { return c.addr }
 
-// Stop ends the server and its connections. What has arrived can still be read.
+// Stop ends the server and its connections. The data so far can still be read.
 func (c *Collector) Stop() {
 	c.server.Stop()
 	<-c.served
 }
 
-// Data returns what has arrived so far.
+// Data returns the data so far.
 func (c *Collector) Data() Data {
 	data, _ := c.snapshot()
 	return data
 }
 
-// ErrStopped is returned by Wait if the Collector was stopped, so that nothing can arrive any more.
+// ErrStopped is returned by Wait if the Collector was stopped, so that nothing more can arrive.
 var ErrStopped = errors.New("collector: stopped")
 
-// Wait returns what has arrived as soon as enough says that it is enough. It calls enough at once and after
-// each arrival. With ErrStopped, or the cause of ctx's end, it returns what there is.
+// Wait returns the data as soon as enough returns true. It calls enough immediately and after each arrival. With ErrStopped, or
+// the cause of ctx's end, it returns the data so far.
 func (c *Collector) Wait(ctx context.Context, enough func(Data) bool) (Data, error) {
 	for {
 		data, more := c.snapshot()
@@ -93,7 +93,7 @@ func (c *Collector) Wait(ctx context.Context, enough func(Data) bool) (Data, err
 		case <-ctx.Done():
 			return data, fmt.Errorf("collector: %w", context.Cause(ctx))
 		case <-c.served:
-			if data, _ = c.snapshot(); enough(data) { // the last thing may have come in between
+			if data, _ = c.snapshot(); enough(data) { // more may have arrived in between
 				return data, nil
 			}
 			return data, ErrStopped
@@ -105,7 +105,7 @@ func (c *Collector) snapshot() (data Data, more <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Data{
-		Spans:    slices.Clip(c.data.Spans), // which are only ever appended to
+		Spans:    slices.Clip(c.data.Spans), // appends only
 		Points:   slices.Clip(c.data.Points),
 		Requests: slices.Clip(c.data.Requests),
 	}, c.more
@@ -121,7 +121,7 @@ func (c *Collector) add(d Data) {
 	c.more = make(chan struct{})
 }
 
-// traces is the service that takes spans.
+// traces is the service that receives spans.
 type traces struct {
 	tracepb.UnimplementedTraceServiceServer
 
@@ -133,7 +133,7 @@ func (s traces) Export(_ context.Context, req *tracepb.ExportTraceServiceRequest
 	return &tracepb.ExportTraceServiceResponse{}, nil
 }
 
-// metrics is the service that takes metrics.
+// metrics is the service that receives metrics.
 type metrics struct {
 	metricspb.UnimplementedMetricsServiceServer
 

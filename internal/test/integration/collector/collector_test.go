@@ -49,7 +49,7 @@ func tracer(t *testing.T, c *Collector, opts ...otlptracegrpc.Option) *sdktrace.
 
 func idOf(sc trace.SpanContext) ID { return ID{sc.TraceID().String(), sc.SpanID().String()} }
 
-func TestSpansArriveWithAllTheySay(t *testing.T) {
+func TestSpansArriveComplete(t *testing.T) {
 	for _, compression := range []string{"none", "gzip"} {
 		t.Run(compression, func(t *testing.T) {
 			c := started(t)
@@ -98,7 +98,7 @@ func TestSpansArriveWithAllTheySay(t *testing.T) {
 	}
 }
 
-func TestMetricsArriveWithAllTheySay(t *testing.T) {
+func TestMetricsArriveComplete(t *testing.T) {
 	c := started(t)
 	exporter, err := otlpmetricgrpc.New(t.Context(), otlpmetricgrpc.WithEndpoint(c.Addr()), otlpmetricgrpc.WithInsecure())
 	if err != nil {
@@ -210,5 +210,5 @@ func TestWaitEndsWithItsContextOrTheCollector(t *testing.T) {
 	if _, err := c.Wait(t.Context(), never); !errors.Is(err, ErrStopped) {
 		t.Errorf("after Stop: %v, want %v", err, ErrStopped)
 	}
-	c.Stop() // does no harm
+	c.Stop() // a second call does no harm
 }

@@ -7,8 +7,7 @@ import (
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 )
 
-// A Point is one data point of a sum, a gauge or a histogram with explicit bounds; other kinds of
-// metrics are left out.
+// A Point is one data point of a sum, a gauge or a histogram with explicit bounds; other kinds of metrics are ignored.
 type Point struct {
 	Resource    map[string]any
 	Scope       Scope
@@ -17,7 +16,7 @@ type Point struct {
 	Unit        string
 	Kind        string // sum, gauge or histogram
 	Monotonic   bool   // of a sum
-	Cumulative  bool   // else since the last export
+	Cumulative  bool   // otherwise since the last export
 	Attributes  map[string]any
 	Start, Time time.Time
 	Value       float64 // of a sum or gauge; the sum of a histogram's values
@@ -27,7 +26,7 @@ type Point struct {
 	Exemplars   []Exemplar
 }
 
-// An Exemplar is one of the measurements behind a point, and the span that was active then.
+// An Exemplar is one of the measurements behind a point, with the span that was active then.
 type Exemplar struct {
 	ID         ID
 	Value      float64
@@ -35,8 +34,8 @@ type Exemplar struct {
 	Attributes map[string]any // those that the point does not have
 }
 
-// Latest returns, of cumulative points, the last of each series: of the same resource, scope, metric
-// and attributes. The order is that in which series appeared.
+// Latest returns the last cumulative point of each series, in the order in which the series appeared. A series has one
+// resource, scope, metric and set of attributes.
 func Latest(points []Point) []Point {
 	var latest []Point
 	index := make(map[string]int)
@@ -73,7 +72,7 @@ func Points(resources []*metricspb.ResourceMetrics) []Point {
 	return points
 }
 
-// pointsOf returns m's points; all have what common has.
+// pointsOf returns m's points; all have the fields of common.
 func pointsOf(m *metricspb.Metric, common Point) []Point {
 	switch data := m.GetData().(type) {
 	case *metricspb.Metric_Sum:

@@ -10,11 +10,11 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// Data is what has arrived.
+// Data is everything that has arrived.
 type Data struct {
 	Spans    []Span
-	Points   []Point        // of metrics; cumulative ones come again with each export, cf. Latest
-	Requests []fmt.Stringer // all of it as it was sent, to search for what must not be there
+	Points   []Point        // of metrics; cumulative points repeat with each export, see Latest
+	Requests []fmt.Stringer // everything as it was sent, to search for text that must not occur
 }
 
 // An ID names a span: both parts in lower-case hex digits. The zero ID is none.

@@ -26,8 +26,7 @@ import (
 	"github.com/lockmw/go/tracing"
 )
 
-// A childSpec configures a child process, which takes locks as it is ordered to and exports their spans
-// and metrics.
+// A childSpec configures a child process, which takes locks by order and exports their spans and metrics.
 type childSpec struct {
 	Redis   string
 	Spans   string // where spans go over OTLP/gRPC
@@ -36,20 +35,20 @@ type childSpec struct {
 	Redact  string // "", "redact" or "hash"
 }
 
-// An order makes a child begin a call, cancel it, or unlock what it got.
+// An order makes a child begin a call, cancel it, or unlock its lock.
 type order struct {
 	Do      string // lock, cancel or unlock
 	ID      string // of the call
 	Kind    string // plain, fair, read or write
 	Name    string // "" for none
 	Key     string
-	Try     bool          // not to wait at all
-	Wait    time.Duration // 0: for ever
+	Try     bool          // do not wait
+	Wait    time.Duration // 0: forever
 	Lease   time.Duration // 0: the default
 	MaxHold time.Duration
 }
 
-// A report says what became of a call.
+// A report is an event of a call.
 type report struct {
 	ID    string
 	Event string // contended, locked, failed, lost or unlocked
@@ -57,8 +56,7 @@ type report struct {
 	Error string
 }
 
-// run is the life of a child. It obeys orders until there are no more and all calls have ended. Then it
-// exports what is left.
+// run obeys orders until there are no more and all calls have ended. Then it exports the rest.
 func (s childSpec) run(orders *json.Decoder, reports *json.Encoder) (err error) {
 	ctx := context.Background()
 	spans, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(s.Spans), otlptracegrpc.WithInsecure())
@@ -72,7 +70,7 @@ func (s childSpec) run(orders *json.Decoder, reports *json.Encoder) (err error) 
 	self := resource.NewSchemaless(attribute.String("service.name", "e2e"), attribute.String("service.instance.id", s.Service))
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithResource(self), sdktrace.WithBatcher(spans))
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithResource(self),
-		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics, sdkmetric.WithInterval(time.Hour)))) // at the end only
+		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics, sdkmetric.WithInterval(time.Hour)))) // only at the end
 	defer func() { err = errors.Join(err, tracers.Shutdown(ctx), meters.Shutdown(ctx)) }()
 
 	opts := []tracing.Option{tracing.WithTracerProvider(tracers), tracing.WithMeterProvider(meters)}
@@ -125,7 +123,7 @@ func (c *caller) obey(orders *json.Decoder) error {
 			cancels[o.ID]()
 		case "lock":
 			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel() // ends, if orders do, a hold that was not unlocked
+			defer cancel() // ends a hold that no order has unlocked
 			unlock := make(chan struct{})
 			unlocks[o.ID], cancels[o.ID] = sync.OnceFunc(func() { close(unlock) }), cancel
 			all.Go(func() { c.call(ctx, o, unlock) })
@@ -140,10 +138,10 @@ func (c *caller) report(ctx context.Context, id, event string, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.out.Encode(r) // the test has ended
+	_ = c.out.Encode(r) // fails if the test has ended
 }
 
-// call makes a call in a trace of its own.
+// call makes a call in its own trace.
 func (c *caller) call(ctx context.Context, o order, unlock <-chan struct{}) {
 	root, span := c.tracer.Start(ctx, "call "+o.ID)
 	hold, err := c.lock(root, o, unlock)
@@ -158,7 +156,7 @@ func (c *caller) call(ctx context.Context, o order, unlock <-chan struct{}) {
 	}
 }
 
-// lock takes the lock, and returns when it is to be unlocked.
+// lock takes the lock, and returns when it has to be unlocked.
 func (c *caller) lock(root context.Context, o order, unlock <-chan struct{}) (*lockmw.Hold, error) {
 	opts := []lockmw.Option{lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { c.report(root, o.ID, "contended", nil) },
@@ -190,7 +188,7 @@ func (c *caller) lock(root context.Context, o order, unlock <-chan struct{}) (*l
 	return hold, nil
 }
 
-// A child is such a process, as its test sees it. Not safe for concurrent use.
+// A child is a child process from the view of a test. It is not safe for concurrent use.
 type child struct {
 	*redistest.Child
 	t    *testing.T
@@ -204,8 +202,7 @@ func startChild(t *testing.T, spec childSpec) *child {
 	return &child{Child: redistest.StartChild(t, spec), t: t, spec: spec}
 }
 
-// await waits for a report of the call. Any other end of the call than the one that is awaited ends
-// the test.
+// await waits for an event of the call. Any other end of the call ends the test.
 func (c *child) await(ctx context.Context, id, event string) report {
 	c.t.Helper()
 	for i := 0; ; i++ {
@@ -217,7 +214,7 @@ func (c *child) await(ctx context.Context, id, event string) report {
 		case r.Event == event:
 			return r
 		case r.Event == "failed" || r.Event == "unlocked":
-			c.t.Fatalf("%s: %s has %s (%s), want it %s", c.spec.Service, id, r.Event, r.Error, event)
+			c.t.Fatalf("%s: call %s: %s (%s), want %s", c.spec.Service, id, r.Event, r.Error, event)
 		}
 	}
 }
@@ -227,10 +224,10 @@ func (c *child) next(ctx context.Context, id, event string) (r report) {
 	select {
 	case raw, ok := <-c.Reports():
 		if !ok {
-			c.t.Fatalf("%s has ended (%v); %s was to be %s", c.spec.Service, c.Err(), id, event)
+			c.t.Fatalf("%s has ended (%v) before call %s: %s", c.spec.Service, c.Err(), id, event)
 		}
 		if err := json.Unmarshal(raw, &r); err != nil {
-			c.t.Fatalf("%s: a report that cannot be read: %s", c.spec.Service, raw)
+			c.t.Fatalf("%s: unreadable report: %s", c.spec.Service, raw)
 		}
 	case <-ctx.Done():
 		c.t.Fatalf("%s: %s is not %s: %v", c.spec.Service, id, event, context.Cause(ctx))

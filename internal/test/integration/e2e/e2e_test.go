@@ -46,18 +46,18 @@ func TestTracesOfTwoProcesses(t *testing.T) {
 			}
 		})
 		if !passed {
-			break // the others may take as long to fail
+			break // the other variants may take as long to fail
 		}
 	}
 }
 
-// complete says that the spans of all calls have arrived, and metrics of both processes.
+// complete reports whether the spans of all calls, and metrics of both processes, have arrived.
 func (s *stage) complete(d collector.Data) bool {
 	return len(d.Spans) >= s.spans() && len(collector.Latest(d.Points)) > 0 &&
 		d.Points[0].Resource["service.instance.id"] != d.Points[len(d.Points)-1].Resource["service.instance.id"]
 }
 
-// spans is how many spans there are to be.
+// spans returns how many spans are expected.
 func (s *stage) spans() (total int) {
 	for _, n := range s.traces {
 		total += n

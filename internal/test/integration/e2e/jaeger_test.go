@@ -22,18 +22,18 @@ import (
 	"github.com/lockmw/go/internal/test/integration/collector"
 )
 
-// TestTracesOfTwoProcessesInJaeger needs a Jaeger 2: JAEGER_QUERY_URL is where its query API is, such
-// as http://localhost:16686, and JAEGER_OTLP where it takes OTLP/gRPC, such as localhost:4317.
+// TestTracesOfTwoProcessesInJaeger needs a Jaeger 2. JAEGER_QUERY_URL is the address of its query API, such as
+// http://localhost:16686. JAEGER_OTLP is where it accepts OTLP/gRPC, such as localhost:4317.
 func TestTracesOfTwoProcessesInJaeger(t *testing.T) {
 	query, otlp := os.Getenv("JAEGER_QUERY_URL"), os.Getenv("JAEGER_OTLP")
 	if query == "" && otlp == "" {
-		t.Skip("JAEGER_QUERY_URL and JAEGER_OTLP say where a Jaeger is")
+		t.Skip("needs a Jaeger: set JAEGER_QUERY_URL and JAEGER_OTLP")
 	}
 	if query == "" || otlp == "" {
 		t.Fatal("set both JAEGER_QUERY_URL and JAEGER_OTLP, or neither")
 	}
 	ctx := patience(t)
-	metrics, err := collector.Start(ctx) // Jaeger takes none
+	metrics, err := collector.Start(ctx) // Jaeger accepts no metrics
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +54,8 @@ func TestTracesOfTwoProcessesInJaeger(t *testing.T) {
 	s.checkKeys(text.String(), spans)
 }
 
-// jaegerTrace queries Jaeger for a trace until it has that many spans: it stores them some time after
-// their arrival, and does not say when. It also returns the answer as it came.
+// jaegerTrace queries Jaeger for a trace until it has that many spans: Jaeger stores spans some time after their arrival. It
+// also returns the raw answer.
 func jaegerTrace(ctx context.Context, query, trace string, spans int) ([]collector.Span, []byte, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -72,8 +72,8 @@ func jaegerTrace(ctx context.Context, query, trace string, spans int) ([]collect
 	}
 }
 
-// queryJaeger returns the spans that Jaeger has of a trace: none if it does not know the trace. Without
-// raw_traces it may correct what it takes for skewed clocks; newer versions call it rawTraces.
+// queryJaeger returns Jaeger's spans of a trace: none if the trace is unknown. Without raw_traces Jaeger may correct clocks
+// that it considers skewed; newer versions call it rawTraces.
 func queryJaeger(ctx context.Context, query, trace string) ([]collector.Span, []byte, error) {
 	url := strings.TrimSuffix(query, "/") + "/api/v3/traces/" + trace + "?raw_traces=true&rawTraces=true"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -98,8 +98,8 @@ func queryJaeger(ctx context.Context, query, trace string) ([]collector.Span, []
 	return spans, body, err
 }
 
-// parseJaeger reads an answer of Jaeger's API v3: {"result": …} with OTLP's JSON in it, which is
-// Protobuf's but for ids, in hex digits instead of base64.
+// parseJaeger parses an answer of Jaeger's API v3: {"result": …} with OTLP's JSON in it. That is Protobuf's JSON except for
+// ids, which are in hex digits instead of base64.
 func parseJaeger(body []byte) ([]collector.Span, error) {
 	var answer struct {
 		Result map[string]any `json:"result"`
@@ -126,7 +126,7 @@ func parseJaeger(body []byte) ([]collector.Span, error) {
 	return collector.Spans(data.GetResourceSpans()), nil
 }
 
-// recodeIDs turns all ids in v from hex digits into base64.
+// recodeIDs converts all ids in v from hex digits to base64.
 func recodeIDs(v any) error {
 	switch v := v.(type) {
 	case []any:
@@ -154,8 +154,8 @@ func recodeIDs(v any) error {
 	return nil
 }
 
-// jaegerAnswer is made after Jaeger's snapshots of its API v3 and OTLP's JSON: integers of 64 bits are
-// strings, enumerations are numbers, what is zero is left out.
+// jaegerAnswer follows Jaeger's snapshots of its API v3 and OTLP's JSON: integers of 64 bits are strings, enumerations are
+// numbers, and zero values are left out.
 const jaegerAnswer = `{
   "result": {
     "resourceSpans": [

@@ -70,7 +70,7 @@ func (s *stage) checkMetrics(points []collector.Point, spans []collector.Span) {
 	}
 }
 
-// checkKeys checks that text, which is all that was exported, has the marker in the keys of spans only.
+// checkKeys checks that in text, which is everything exported, the marker occurs only in the keys of spans.
 func (s *stage) checkKeys(text string, spans []collector.Span) {
 	s.t.Helper()
 	want := 0

@@ -12,24 +12,24 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A call is one call for a lock by one of two processes, and what its spans are to say.
+// A call is a call for a lock by one of two processes, with what its spans have to show.
 type call struct {
 	by int // 0 or 1: the process
 	order
 
 	links    []string // to the acquire spans of these calls
-	most     int      // how many links there are at most; 0: all
-	after    []string // calls whose holds were over before this one's began
+	most     int      // the maximum number of links; 0: all
+	after    []string // calls whose holds ended before this one's began
 	position int64    // in the queue; 0 for a call that does not wait
 	waiters  int64    // of the process, at the release
 
 	outcome string // of the wait; "" is acquired
 	ending  string // of the hold; "" is released
 	err     string // error.type, of the span that has failed
-	fine    bool   // the failure is no Error status
+	fine    bool   // the failure does not set the status Error
 }
 
-// scene returns the calls in the order in which they begin. Each Key is a word that the test makes a key of.
+// scene returns the calls in the order of their beginnings. The test makes a key of each word Key.
 func scene() []call {
 	calls := []call{
 		{order: order{ID: "plain 1", Kind: "plain", Key: "plain"}},
@@ -75,19 +75,19 @@ func scene() []call {
 	return append(calls, writer)
 }
 
-// A stage is where two processes contend.
+// A stage is two processes that contend.
 type stage struct {
 	t        *testing.T
 	ctx      context.Context
-	marker   string // is in all keys, and nowhere else
+	marker   string // occurs in all keys, and nowhere else
 	calls    []call
 	children [2]*child
-	traces   map[string]int    // how many spans each trace is to have
+	traces   map[string]int    // the expected spans of each trace
 	traceOf  map[string]string // of a call
 }
 
-// perform runs two processes that contend, each on its own connection to a real Redis, and export spans
-// and metrics to these addresses.
+// perform runs two processes that contend and export spans and metrics to these addresses. Each has its own connection to a
+// real Redis.
 func perform(t *testing.T, ctx context.Context, spans, metrics, redact string) *stage {
 	s := &stage{
 		t: t, ctx: ctx, marker: rand.Text(), calls: scene(),
@@ -106,7 +106,7 @@ func perform(t *testing.T, ctx context.Context, spans, metrics, redact string) *
 	return s
 }
 
-// play is what happens, step by step.
+// play plays the scene, step by step.
 func (s *stage) play() {
 	s.begin("plain 1", "locked")
 	s.begin("plain 2", "contended")
@@ -197,8 +197,8 @@ func (s *stage) await(id, event string) {
 	s.traceOf[id] = r.Trace
 	switch event {
 	case "failed":
-		s.traces[r.Trace] = 2 // the caller's and the acquire span
+		s.traces[r.Trace] = 2 // the caller's span and the acquire span
 	case "unlocked":
-		s.traces[r.Trace] = 4 // the hold and the work too
+		s.traces[r.Trace] = 4 // also the hold and the work
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/lockmw/go/tracing"
 )
 
-// A shown is a call in the exported spans.
+// A shown is a call as the exported spans show it.
 type shown struct {
 	call
 	caller, acquire, hold, work collector.Span // hold and work are zero if the call has failed
 }
 
-// assemble finds the spans of each call: all of its trace, and no others.
+// assemble finds all spans of each call by its trace.
 func (s *stage) assemble(spans []collector.Span) map[string]shown {
 	s.t.Helper()
 	byTrace := make(map[string][]collector.Span)
@@ -75,7 +75,7 @@ func orDefault(s, otherwise string) string {
 	return s
 }
 
-// checkTraces checks everything that the spans say. key is what they are to show of a key.
+// checkTraces checks the spans completely. key is how they have to show a key.
 func (s *stage) checkTraces(spans []collector.Span, key func(string) string) {
 	s.t.Helper()
 	all := s.assemble(spans)
@@ -91,7 +91,7 @@ func (s *stage) checkTraces(spans []collector.Span, key func(string) string) {
 	}
 }
 
-// checkShape checks who is whose parent, and what does not differ between calls.
+// checkShape checks the parents of spans, and everything that is the same for all calls.
 func checkShape(t *testing.T, v shown, process string) {
 	ours := collector.Scope{Name: tracing.ScopeName, Version: tracing.Version()}
 	for _, c := range []struct {
@@ -130,11 +130,11 @@ func checkShape(t *testing.T, v shown, process string) {
 
 const attrToken = "distributed_lock.fencing_token"
 
-// apart is by how much the clocks of two spans may differ: a span ends at its start plus what has passed
-// by the monotonic clock, and a thread may have been stopped between reading that and the time of day.
+// apart is how far the clocks of two spans may differ. A span ends at its start plus the time by the monotonic clock, and a
+// thread may have been stopped between reading that clock and the time of day.
 const apart = 5 * time.Millisecond
 
-// checkTimes checks the order of things. All clocks are the same machine's.
+// checkTimes checks the order of spans. All clocks are those of one machine.
 func checkTimes(t *testing.T, v shown, all map[string]shown) {
 	within := func(what string, tolerance time.Duration, first, second time.Time) {
 		t.Helper()
@@ -159,20 +159,20 @@ func checkTimes(t *testing.T, v shown, all map[string]shown) {
 	if v.ending == "" {
 		inOrder("the work ends in hold_lock", v.work.End, v.hold.End)
 	}
-	// The release is over for the holder when Redis has confirmed it, and the next one may hear of it
-	// before: what must not overlap is the work.
+	// The holder's release ends when Redis has confirmed it, and the next holder may know of it before. So only the work must
+	// not overlap.
 	for _, id := range v.after {
 		inOrder("acquire_lock ends after the work of "+id, all[id].work.End, v.acquire.End)
 		inOrder("hold_lock starts after the work of "+id, all[id].work.End, v.hold.Start)
 		before, after := all[id].acquire.Attributes[attrToken], v.acquire.Attributes[attrToken]
 		b, _ := before.(int64)
 		if a, _ := after.(int64); a < b || a == b && v.Kind != "read" {
-			t.Errorf("the token is %d after %d of %s", a, b, id)
+			t.Errorf("token %d does not exceed token %d of %s", a, b, id)
 		}
 	}
 }
 
-// checkLinks checks that the call links to the acquire spans of those that were in the way.
+// checkLinks checks that the call links to the acquire spans of the calls that blocked it.
 func checkLinks(t *testing.T, v shown, all map[string]shown) {
 	want := make(map[collector.ID]string)
 	for _, id := range v.links {
@@ -183,7 +183,7 @@ func checkLinks(t *testing.T, v shown, all map[string]shown) {
 	}
 	for _, l := range v.acquire.Links {
 		if _, ok := want[l.ID]; !ok {
-			t.Errorf("a link to %v, which is not in the way or linked twice", l.ID)
+			t.Errorf("a link to %v, which did not block the call or is linked twice", l.ID)
 		}
 		delete(want, l.ID)
 	}
@@ -240,7 +240,7 @@ func (s *stage) checkAttributes(t *testing.T, v shown, key func(string) string) 
 		common["distributed_lock.operation"] = "try_lock"
 	}
 	if v.outcome == "" {
-		common[attrToken] = v.acquire.Attributes[attrToken] // of both spans the same
+		common[attrToken] = v.acquire.Attributes[attrToken] // both spans have the same token
 		if n, ok := common[attrToken].(int64); !ok || n <= 0 {
 			t.Errorf("the token is %v", common[attrToken])
 		}
@@ -260,7 +260,7 @@ func (s *stage) checkAttributes(t *testing.T, v shown, key func(string) string) 
 	const waiters = "distributed_lock.waiters_at_release"
 	if n, ok := v.hold.Attributes[waiters]; v.ending == "" {
 		hold[waiters] = v.waiters
-	} else if ok { // the release was faster than the news of the loss
+	} else if ok { // the release was faster than the message of the loss
 		hold[waiters] = n
 	}
 	switch {

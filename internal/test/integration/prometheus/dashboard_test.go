@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/tracing"
 )
 
-// A dashboard is what is checked of Grafana's JSON.
+// A dashboard is the checked part of Grafana's JSON.
 type dashboard struct {
 	SchemaVersion int
 	Panels        []panel
@@ -48,7 +48,7 @@ type target struct {
 	Exemplar, Instant         bool
 }
 
-// faults lists what is wrong with a dashboard for metrics.
+// faults lists the faults of a dashboard for metrics.
 func faults(file []byte, metrics exported) (found []string) {
 	var d dashboard
 	if err := json.Unmarshal(file, &d); err != nil {
@@ -157,10 +157,10 @@ func (p *panel) faults(before []panel, metrics exported) (found []string) {
 	return found
 }
 
-// exported is what Prometheus gets: by the name of a series, its labels and their values.
+// exported is what Prometheus receives: the labels of each series, and their values.
 type exported map[string]map[string][]string
 
-// exportMetrics returns those of an exhibit.
+// exportMetrics returns the metrics of an exhibit.
 func exportMetrics(t *testing.T) exported {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
@@ -204,7 +204,7 @@ func readDashboard(t *testing.T) []byte {
 	return file
 }
 
-func TestTheDashboardShowsWhatIsExported(t *testing.T) {
+func TestTheDashboardShowsExportedMetrics(t *testing.T) {
 	file, metrics := readDashboard(t), exportMetrics(t)
 	for _, fault := range faults(file, metrics) {
 		t.Error(fault)
@@ -261,7 +261,7 @@ func TestFaultsOfADashboardAreFound(t *testing.T) {
 		case copied == string(file):
 			t.Errorf("the dashboard does not contain %s", old)
 		case len(found) == 0:
-			t.Errorf("nothing is found with %s in place of %s", broken, old)
+			t.Errorf("no fault is found with %s instead of %s", broken, old)
 		default:
 			t.Logf("%s: %s", broken, found[0])
 		}

@@ -16,17 +16,16 @@ var promToken = regexp.MustCompile(`^\s*(?:` + strings.Join([]string{
 	`(?P<operator>=~|!~|!=|==|>=|<=|[-+*/%^=<>(){}\[\],])`,
 }, "|") + `)`)
 
-// What the dashboard may use of PromQL. A name that is none of these must be a metric's, or a label's
-// where a label belongs.
+// The parts of PromQL that the dashboard may use. Any other name must be a metric's, or a label's in the place of a label.
 var (
 	promFunctions = []string{
-		"avg", "count", "histogram_quantile", "increase", "max", "max_over_time", "min", "rate", "sort_desc", "sum", "topk",
+		"avg", "count", "histogram_quantile", "increase", "last_over_time", "max", "max_over_time", "min", "rate", "sort_desc", "sum", "topk",
 	}
 	promGroupings = []string{"by", "without"}
 	promOperators = []string{"and", "or", "unless", "offset"}
 )
 
-// A promParser reads a query of Prometheus as far as needed to know what each name in it is.
+// A promParser parses a query of Prometheus as far as needed to know what each name in it is.
 type promParser struct {
 	metrics exported
 	kinds   []string
@@ -42,7 +41,7 @@ func (p *promParser) fault(format string, args ...any) {
 	p.found = append(p.found, fmt.Sprintf(format, args...))
 }
 
-// split makes tokens of the query.
+// split splits the query into tokens.
 func (p *promParser) split(query string) {
 	for rest := query; strings.TrimSpace(rest) != ""; {
 		match := promToken.FindStringSubmatch(rest)
@@ -59,7 +58,7 @@ func (p *promParser) split(query string) {
 	}
 }
 
-// next is the word after the current one, "" at the end.
+// next returns the word after the current one, "" at the end.
 func (p *promParser) next() string {
 	if p.at+1 < len(p.words) {
 		return p.words[p.at+1]
@@ -67,7 +66,7 @@ func (p *promParser) next() string {
 	return ""
 }
 
-// list returns the words from the opening bracket that comes next to its end, which it goes to.
+// list returns the words between the next opening bracket and its end, and moves there.
 func (p *promParser) list(closing string) (words []string) {
 	for p.at += 2; p.at < len(p.words) && p.words[p.at] != closing; p.at++ {
 		words = append(words, p.words[p.at])
@@ -137,7 +136,7 @@ func (p *promParser) metric(name string) {
 	}
 }
 
-// matcher checks that a label and the values that the query compares it with were exported.
+// matcher checks that a label, and the values that the query compares it with, were exported.
 func (p *promParser) matcher(metric, label, operator, value string) {
 	values, ok := p.metrics[metric][label]
 	if !ok {
@@ -161,7 +160,7 @@ func (p *promParser) matcher(metric, label, operator, value string) {
 
 var legendLabel = regexp.MustCompile(`{{(\w+)}}`)
 
-// faults lists what is wrong with a query and the legend of its result.
+// faults lists the faults of a query and of the legend of its result.
 func (metrics exported) faults(query, legend string) []string {
 	p := &promParser{metrics: metrics}
 	p.parse(query)

@@ -1,8 +1,8 @@
-// Command screenshots takes the pictures of the inspector's page that stand in docs/inspector.md.
+// Command screenshots takes the pictures of the inspector's page in docs/inspector.md.
 //
 //	go run ./internal/test/integration/screenshots -o docs
 //
-// It needs a Chromium on the PATH, and nothing else.
+// It only needs a Chromium on the PATH.
 package main
 
 import (
@@ -45,7 +45,7 @@ var shots = []shot{
 	{"inspector-phone.png", "", `tr.lingering`, browser.Window{Width: 390, Height: 1034, Phone: true}},
 }
 
-// run is the program; what flags have to say goes to stderr.
+// run is the program; messages about flags go to stderr.
 func run(ctx context.Context, args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("screenshots", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		return err
 	}
 	defer stop()
-	for began := time.Now(); time.Since(began) < *rest; time.Sleep(time.Second) { // the trends need somebody who looks
+	for began := time.Now(); time.Since(began) < *rest; time.Sleep(time.Second) { // the trends need an open page
 		if err := chromedp.Do(tab, chromedp.Navigate(scene.site.URL)); err != nil {
 			return err
 		}

@@ -23,20 +23,20 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// A scene is a server with the page, and locks that some processes have and want.
+// A scene is a server with the page, and locks that processes hold and wait for.
 type scene struct {
 	site    *httptest.Server
 	mini    *miniredis.Miniredis
 	clients []*lockmw.Client
 	events  *lockevents.Recorder
-	holds   []*lockmw.Hold // a hold that nobody refers to would end
+	holds   []*lockmw.Hold // keeps the holds: a hold without a reference would end
 	failed  error          // the errors of taking locks
 	trade   sync.WaitGroup
 	cancel  context.CancelFunc
-	names   []string // of processes: what they are called, and what they are called in the pictures
+	names   []string // the processes' names, and their names in the pictures
 }
 
-// newScene takes the locks that are there when the page is opened. It stays open for that long.
+// newScene takes the locks that exist when the page is opened. The page stays open for that long.
 func newScene(ctx context.Context, open time.Duration) (_ *scene, err error) {
 	s := &scene{mini: miniredis.NewMiniRedis()}
 	if err := s.mini.Start(); err != nil {
@@ -94,10 +94,11 @@ func (s *scene) close() {
 	s.mini.Close()
 }
 
-// take takes the locks that are as old as the page, or older. The page will have been open for so long when its pictures are taken.
+// take takes the locks that are as old as the page, or older. When its pictures are taken, the page has been open for that
+// long.
 func (s *scene) take(ctx context.Context, open time.Duration) error {
 	web1, web3, worker, billing := s.clients[0], s.clients[1], s.clients[2], s.clients[3]
-	back := func(age time.Duration) { s.mini.SetTime(time.Now().Add(open - age)) } // exclusive locks only: their leases are TTLs, which do not move with the clock
+	back := func(age time.Duration) { s.mini.SetTime(time.Now().Add(open - age)) } // only exclusive locks: their leases are TTLs, which do not move with the clock
 	back(max(open, 3*time.Hour+12*time.Minute))
 	s.lock(ctx, billing, "lead:billing")
 	back(max(open, 26*time.Minute))
@@ -112,7 +113,7 @@ func (s *scene) take(ctx context.Context, open time.Duration) error {
 	return s.failed
 }
 
-// arrive has calls come in, one after another: a step is how long a second takes.
+// arrive makes calls come in one after the other; a step is the length of a second.
 func (s *scene) arrive(ctx context.Context, step time.Duration) error {
 	ctx, leave := context.WithCancel(ctx)
 	before := s.cancel
@@ -136,7 +137,7 @@ func (s *scene) arrive(ctx context.Context, step time.Duration) error {
 	pass(2)
 	s.wait(ctx, web3, "order:10023", "req-9c10")
 	s.lock(ctx, web3, "user:42", lockmw.WithLabel("req-9c15"))
-	pass(2.5) // until a process has noted who waits within it
+	pass(2.5) // until a process has reported its waiters
 	return s.failed
 }
 
@@ -147,7 +148,7 @@ func (s *scene) lock(ctx context.Context, l lockmw.Locker, key string, opts ...l
 	return hold
 }
 
-// wait has a call wait for a key until ctx ends. It waits when wait returns.
+// wait makes a call wait for a key until ctx ends, and returns when the call waits.
 func (s *scene) wait(ctx context.Context, l lockmw.Locker, key, label string) {
 	queued := make(chan struct{})
 	contended := lockmw.WithObserver(&lockmw.Observer{
@@ -161,7 +162,7 @@ func (s *scene) wait(ctx context.Context, l lockmw.Locker, key, label string) {
 	}
 }
 
-// sell takes and releases one lock until ctx ends, for longer and shorter times.
+// sell takes and releases one lock until ctx ends, and holds it for varying times.
 func (s *scene) sell(ctx context.Context, c *lockmw.Client, held time.Duration) {
 	for began := time.Now(); ctx.Err() == nil; {
 		if _, hold, err := c.Lock(ctx, "stock:8812", lockmw.WithLabel("checkout")); err == nil {
@@ -171,7 +172,7 @@ func (s *scene) sell(ctx context.Context, c *lockmw.Client, held time.Duration) 
 	}
 }
 
-// renamed calls the processes in everything that h says by names that stay the same, and are not those of this machine.
+// renamed replaces the processes' names in h by fixed names, which do not depend on this machine.
 func (s *scene) renamed(h http.Handler) http.Handler {
 	replacer := strings.NewReplacer(s.names...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(&renamer{w, replacer}, r) })

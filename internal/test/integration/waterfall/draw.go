@@ -10,8 +10,7 @@ import (
 	"github.com/lockmw/go/internal/test/integration/collector"
 )
 
-// style is for both themes: the picture has a background of its own, as an image does not know that
-// of its page.
+// style works in both themes. The picture has its own background, because an image does not know that of its page.
 const style = `
   .page { fill: #ffffff; stroke: #d1d9e0 }
   text { font: 12px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
@@ -39,7 +38,7 @@ const style = `
   }
 `
 
-// draw returns the picture of the spans. It depends on nothing else.
+// draw returns the picture of the spans. It depends only on them.
 func draw(spans []collector.Span) ([]byte, error) {
 	l, err := arrange(spans)
 	if err != nil {
@@ -62,7 +61,7 @@ func draw(spans []collector.Span) ([]byte, error) {
 	return p.Bytes(), nil
 }
 
-// A picture is the SVG as far as it is written.
+// A picture is the SVG so far.
 type picture struct {
 	bytes.Buffer
 
@@ -97,7 +96,7 @@ func (p *picture) axis() {
 	}
 }
 
-// tick is the distance of at most 12 ticks: 1, 2 or 5 times a power of ten.
+// tick returns the distance of at most 12 ticks: 1, 2 or 5 times a power of ten.
 func tick(length time.Duration) time.Duration {
 	const most = 12
 	for unit := int64(1); ; unit *= 10 {
@@ -124,7 +123,7 @@ func at(d, step time.Duration) string {
 	return fmt.Sprintf("%d ns", d)
 }
 
-// bar draws a span, which readers of the picture can point at for what its label leaves out.
+// bar draws a span. Its tooltip shows what the label leaves out.
 func (p *picture) bar(b *bar) {
 	class := "other"
 	switch {
@@ -149,7 +148,7 @@ func (p *picture) bar(b *bar) {
 
 func isWait(b *bar) bool { return strings.HasPrefix(b.Name, "acquire_lock") }
 
-// links draws an arrow from a wait to each span that it links to, if that is in the picture.
+// links draws an arrow from a wait to each span that it links to, if that span is in the picture.
 func (p *picture) links(b *bar) {
 	if !isWait(b) {
 		return
@@ -159,8 +158,8 @@ func (p *picture) links(b *bar) {
 		if to == nil {
 			continue
 		}
-		// From the beginning of the wait to the end of the holder's bar: a bar that has both ends of
-		// arrows then shows them apart. From edge to edge.
+		// From the beginning of the wait to the end of the holder's bar, so that a bar with ends of both kinds shows them
+		// apart. Arrows lead from edge to edge.
 		x1, x2 := b.x+min(8, b.w/2), to.x+to.w-min(8, to.w/2)
 		y1, y2 := b.y, to.y+barHeight
 		bend1, bend2 := (y2-y1)/2, (y1-y2)/2
@@ -198,7 +197,7 @@ func px(f float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", f), "0"), ".")
 }
 
-// escape also replaces what XML does not allow at all.
+// escape also replaces characters that XML does not allow.
 func escape(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // a Builder does not fail

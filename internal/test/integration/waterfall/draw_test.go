@@ -47,7 +47,7 @@ func contention() []collector.Span {
 	}
 }
 
-// An element is one of the picture.
+// An element is an element of the picture.
 type element struct {
 	XMLName xml.Name
 	Class   string    `xml:"class,attr"`
@@ -70,7 +70,7 @@ func number(t *testing.T, s string) float64 {
 	return f
 }
 
-// A drawn is a bar as it is in the picture.
+// A drawn is a bar in the picture.
 type drawn struct {
 	about, class, label string
 	x, y, w, h          float64
@@ -94,7 +94,7 @@ func read(t *testing.T, picture []byte) (page element, bars []drawn, arrows []el
 		switch {
 		case e.XMLName.Local == "g":
 			bars = append(bars, readBar(t, e))
-		case e.Class == "link" && !strings.HasSuffix(e.D, "h22"): // that of the legend
+		case e.Class == "link" && !strings.HasSuffix(e.D, "h22"): // not the arrow of the legend
 			arrows = append(arrows, e)
 		}
 	}
@@ -199,7 +199,7 @@ func TestNamesAreEscaped(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeDrawn(t *testing.T) {
+func TestInvalidSpansAreErrors(t *testing.T) {
 	if _, err := draw(nil); !errors.Is(err, errNoSpans) {
 		t.Errorf("no spans: %v, want %v", err, errNoSpans)
 	}
@@ -208,7 +208,7 @@ func TestWhatCannotBeDrawn(t *testing.T) {
 	}
 }
 
-func TestThePictureDependsOnTheSpansOnly(t *testing.T) {
+func TestThePictureDependsOnlyOnTheSpans(t *testing.T) {
 	spans := contention()
 	want := mustDraw(t, spans)
 	for range 20 {
@@ -219,7 +219,7 @@ func TestThePictureDependsOnTheSpansOnly(t *testing.T) {
 	}
 }
 
-// Spans of any shape: of no length, with parents that are not there or in a circle, with long names.
+// Spans of any shape: without length, with missing or cyclic parents, with long names.
 func TestBarsNeverOverlap(t *testing.T) {
 	names := []string{"acquire_lock a", "hold_lock a", "work", strings.Repeat("long ", 30), strings.Repeat("長", 50), ""}
 	for seed := range uint64(100) {

@@ -13,21 +13,21 @@ import (
 
 // All lengths are in pixels.
 const (
-	width     = 840.0 // as wide as pages show it
+	width     = 840.0 // the width at which pages show it
 	margin    = 16.0
 	laneStep  = 24.0
 	barHeight = 18.0
-	thinnest  = 2.0 // of a bar: a lock that was free takes less than a pixel
+	thinnest  = 2.0 // of a bar: a free lock takes less than a pixel
 	padding   = 5.0 // between a bar and its label
 	headStep  = 26.0
 	axisStep  = 34.0
 )
 
-// A layout says where everything is.
+// A layout has the positions of everything.
 type layout struct {
 	traces []*row
 	byID   map[collector.ID]*bar
-	bars   []*bar // by their beginnings
+	bars   []*bar // by beginning
 	start  time.Time
 	length time.Duration
 	height float64
@@ -53,8 +53,8 @@ type bar struct {
 
 var errNoSpans = errors.New("there are no spans to draw")
 
-// arrange lays out the spans: traces in the order of their beginnings, and in each of them a span
-// below its parent, in the first lane that has room for it and its label.
+// arrange lays out the spans. Traces are in the order of their beginnings. Within a trace, a span is below its parent, in the
+// first lane that has room for it and its label.
 func arrange(spans []collector.Span) (*layout, error) {
 	if len(spans) == 0 {
 		return nil, errNoSpans
@@ -96,12 +96,12 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// x is where a time is on the axis.
+// x returns the position of a time on the axis.
 func (l *layout) x(t time.Time) float64 {
 	return margin + (width-2*margin)*float64(t.Sub(l.start))/float64(l.length)
 }
 
-// measure sets what does not depend on other bars: width, label, and the space that both take.
+// measure sets everything that does not depend on other bars: width, label, and the space of both.
 func (l *layout) measure(b *bar) {
 	b.x = min(l.x(b.Start), width-margin-thinnest)
 	b.w = max(l.x(b.End)-b.x, thinnest)
@@ -120,7 +120,7 @@ func (l *layout) measure(b *bar) {
 	}
 }
 
-// label names a span and its duration in that much room.
+// label returns the name of a span and its duration, shortened to that much room.
 func label(s collector.Span, room float64) string {
 	duration := " " + lasts(s.End.Sub(s.Start))
 	name := shorten(s.Name, 60)
@@ -130,7 +130,7 @@ func label(s collector.Span, room float64) string {
 	return name + duration
 }
 
-// textWidth is how wide a text of the picture's font is at most, whatever the font turns out to be.
+// textWidth returns the greatest width of a text in the picture's font, whatever the font is.
 func textWidth(s string) (w float64) {
 	for _, r := range s {
 		if r >= 0x1100 { // East Asian characters are square
@@ -149,7 +149,7 @@ func shorten(s string, most int) string {
 	return s
 }
 
-// lasts shows a duration in three digits.
+// lasts formats a duration with three digits.
 func lasts(d time.Duration) string {
 	unit, name := time.Second, "s"
 	switch {
@@ -201,12 +201,12 @@ func (l *layout) place() {
 	for _, b := range roots {
 		put(b, 0)
 	}
-	for _, b := range l.bars { // spans that are one another's parents have no root
+	for _, b := range l.bars { // spans in a cycle of parents have no root
 		put(b, 0)
 	}
 }
 
-// free adds b to the first lane from that one on which has room.
+// free adds b to the first lane from that one on that has room.
 func (r *row) free(b *bar, lane int) int {
 	for ; ; lane++ {
 		for len(r.lanes) <= lane {
@@ -219,7 +219,7 @@ func (r *row) free(b *bar, lane int) int {
 	}
 }
 
-// title names a trace by its first span, and by whom it is for if that is known.
+// title names a trace by its first span, and by its process if known.
 func title(s collector.Span) string {
 	parts := []string{shorten(s.Name, 80)}
 	for _, k := range []string{"user.id", "enduser.id"} {

@@ -1,13 +1,11 @@
-// Command waterfall draws the spans of a run as an SVG picture: who waits, who holds, and for whom
-// the wait is.
+// Command waterfall draws the spans of a run as an SVG picture: which calls wait, which hold, and what each wait is for.
 //
 //	go run ./internal/test/integration/waterfall -o docs/contention.svg
 //	go run ./internal/test/integration/waterfall -o busy.svg -- go run ./examples/orders -otlp {addr}
 //
-// It starts a collector, runs the command (by default the scene of examples/orders), and draws what
-// that exported over OTLP/gRPC until its end. {addr} in an argument becomes the collector's host and
-// port, which are in OTEL_EXPORTER_OTLP_ENDPOINT as well. A command that fails, or exports no spans,
-// draws nothing.
+// It starts a collector, runs the command (by default the scene of examples/orders), and draws the spans that the command
+// exports over OTLP/gRPC. {addr} in an argument is replaced with the collector's host and port, which are also in
+// OTEL_EXPORTER_OTLP_ENDPOINT. If the command fails, or exports no spans, nothing is drawn.
 package main
 
 import (
@@ -38,7 +36,7 @@ func main() {
 	}
 }
 
-// run is the program; what the command prints goes to stderr.
+// run is the program; the output of the command goes to stderr.
 func run(ctx context.Context, args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("waterfall", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -70,7 +68,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	return os.WriteFile(*out, picture, 0o644)
 }
 
-// record runs the command and returns the spans that it exports.
+// record runs the command and returns the exported spans.
 func record(ctx context.Context, command []string, output io.Writer) ([]collector.Span, error) {
 	c, err := collector.Start(ctx)
 	if err != nil {
@@ -84,9 +82,9 @@ func record(ctx context.Context, command []string, output io.Writer) ([]collecto
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+c.Addr())
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.WaitDelay = 5 * time.Second // go run's child may hold on to the output
+	cmd.WaitDelay = 5 * time.Second // a child of go run may keep the output open
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
 	}
-	return c.Data().Spans, nil // each export is answered when the collector has the spans
+	return c.Data().Spans, nil // an export is answered only when the collector has the spans
 }

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// scene is what is drawn: one call waits for another.
+// scene is the scene to draw: one call waits for another.
 func scene(how string) error {
 	ctx := context.Background()
 	if how == "fail" {

@@ -1,4 +1,4 @@
-// Package note notes which functions run, and on which goroutine. Package lockpath makes them say so.
+// Package note records which functions run, and on which goroutine. Package lockpath inserts the calls.
 package note
 
 import (
@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// An Entry says that a function was entered or left.
+// An Entry is the entry into a function, or its exit.
 type Entry struct {
 	Goroutine, File, Name string
 	Left                  bool
-	Counts                bool // it was while the record counted
+	Counts                bool // it happened while entries counted
 }
 
 var record struct {
@@ -22,14 +22,14 @@ var record struct {
 	counts  bool
 }
 
-// Count has entries count from now on.
+// Count makes entries count from now on.
 func Count() {
 	record.Lock()
 	defer record.Unlock()
 	record.counts = true
 }
 
-// Enter notes that a function was entered. It returns what notes that it was left.
+// Enter records that a function was entered. The function that it returns records the exit.
 func Enter(file, name string) (leave func()) {
 	e := Entry{Goroutine: goroutine(), File: file, Name: name}
 	add(e)
@@ -56,14 +56,14 @@ func Calls(file, name string) (n int) {
 	return n
 }
 
-// goroutine names the calling goroutine.
+// goroutine returns the name of the calling goroutine.
 func goroutine() string {
 	var text [64]byte
 	n := runtime.Stack(text[:], false) // goroutine 7 [running]:
 	return string(bytes.Fields(text[:n])[1])
 }
 
-// Write writes the entries so far to a file.
+// Write writes all entries to a file.
 func Write(file string) error {
 	record.Lock()
 	defer record.Unlock()

@@ -23,10 +23,10 @@ type Reporter interface {
 	Cleanup(f func())
 }
 
-// Checks are what a scenario says of what it sees.
+// Checks are the assertions of a scenario.
 type Checks struct {
 	T    Reporter
-	Soon time.Duration // the bound for what happens at once
+	Soon time.Duration // the bound for "immediately"
 	Pace *judge.Pace
 }
 
@@ -40,19 +40,19 @@ func (c *Checks) Is(what string, err error, want ...error) {
 	}
 }
 
-// Ends checks that ctx does, before Patience does.
+// Ends checks that ctx ends within Patience.
 func (c *Checks) Ends(ctx context.Context) bool {
 	c.T.Helper()
 	select {
 	case <-ctx.Done():
 		return true
 	case <-time.After(Patience):
-		c.T.Error("the context does not end")
+		c.T.Error("the context did not end")
 		return false
 	}
 }
 
-// Eventually waits until done returns nothing, and else reports what it returned last.
+// Eventually waits until done returns "". After within it reports done's last result.
 func (c *Checks) Eventually(within time.Duration, done func() string) {
 	c.T.Helper()
 	if missing := c.Pace.Await(within, done); missing != "" {
@@ -60,20 +60,19 @@ func (c *Checks) Eventually(within time.Duration, done func() string) {
 	}
 }
 
-// Next returns what comes next.
+// Next returns the next value, and fails after Patience.
 func Next[T any](e *Env, from <-chan T) (v T) {
 	e.T.Helper()
 	select {
 	case v = <-from:
 	case <-time.After(Patience):
-		e.T.Fatalf("nothing has come after %v", Patience)
+		e.T.Fatalf("nothing received after %v", Patience)
 	}
 	return v
 }
 
-// Renewal returns how the next renewal of those that an observer reports ends. That an answer is late, as on a busy
-// machine, is no end. Nor is a connection that breaks on the way to one of several servers: go-redis does not send it again there,
-// as it does to one, but the watchdog does.
+// Renewal returns the result of the next renewal that an observer reports. It skips late answers, which are normal on a busy
+// machine. With several servers it also skips broken connections: there the watchdog retries, not go-redis.
 func Renewal(e *Env, from <-chan error) error {
 	e.T.Helper()
 	for {
@@ -85,12 +84,12 @@ func Renewal(e *Env, from <-chan error) error {
 	}
 }
 
-// Caught waits until a fault has met its command.
+// Caught waits until the fault has caught its command.
 func (c *Checks) Caught(f *redistest.Fault) {
 	c.T.Helper()
 	select {
 	case <-f.Caught():
 	case <-time.After(Patience):
-		c.T.Fatal("the command to disturb was not sent")
+		c.T.Fatal("the command for the fault was not sent")
 	}
 }

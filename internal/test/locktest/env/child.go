@@ -16,38 +16,38 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A ChildSpec says what a child process is to be.
+// A ChildSpec describes a child process.
 type ChildSpec struct {
-	Role    string   // of those that ChildMain knows
-	Addrs   []string // of the server; of the nodes of a Cluster, or the Sentinels of a master
+	Role    string   // known to ChildMain
+	Addrs   []string // of the server, the Cluster nodes, or the Sentinels
 	Cluster bool
-	Master  string // what Sentinels call it; "": there are none
+	Master  string // the master's name in Sentinel; "" without Sentinel
 	Prefix  string
-	Kind    string // Mode of the Config that makes the Locker; "" is that of the Client itself
+	Kind    string // Mode of the Config that makes the Locker; "" for the Client itself
 }
 
-// A Role is what a child process does: it reads orders and writes reports, JSON values, and returns at
-// the end of the orders (io.EOF).
+// A Role is what a child process does: it reads orders and writes reports, both as JSON values. It returns at the end of the
+// orders (io.EOF).
 type Role func(c *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.Encoder) error
 
-// Roles are what child processes can be, by name.
+// Roles are the roles of child processes, by name.
 type Roles map[string]Role
 
-// HolderRoles has the role of a child that does with locks what it is told.
+// HolderRoles has the role of a child that takes and releases locks on order.
 var HolderRoles = Roles{holderRole: hold}
 
 // holderRole is the name of that role.
 const holderRole = "holder"
 
-// ChildMain is redistest.ChildMain for test binaries whose children take locks: TestMain calls it with
-// the roles that they may have, and with the Configs whose Lockers they are to make.
+// ChildMain is redistest.ChildMain for test binaries whose children take locks. TestMain calls it with the roles of the
+// children and the Configs that make their Lockers.
 func ChildMain(roles Roles, configs []Config) {
 	redistest.ChildMain(func(s ChildSpec, orders *json.Decoder, reports *json.Encoder) error {
 		return s.run(roles, configs, orders, reports)
 	})
 }
 
-// run is the child's life.
+// run runs the child process.
 func (s ChildSpec) run(roles Roles, configs []Config, orders *json.Decoder, reports *json.Encoder) error {
 	do, ok := roles[s.Role]
 	if !ok {
@@ -104,7 +104,7 @@ func (s ChildSpec) runOverNodes(do Role, configs []Config, orders *json.Decoder,
 	return errors.New("TestMain calls Main without the Config of a Locker over nodes")
 }
 
-// wrap finds what makes the Locker of a Client.
+// wrap finds the function that makes the Locker of a Client.
 func (s ChildSpec) wrap(configs []Config) (func(*lockmw.Client) lockmw.Locker, error) {
 	for _, c := range configs {
 		if c.Mode == s.Kind && c.Wrap != nil {

@@ -16,7 +16,7 @@ func TestChildTakesLocksOfItsKind(t *testing.T) {
 		c := redistest.StartChild(t, env.ChildSpec{Role: "holder", Addrs: []string{s.Addr()}, Prefix: "t" + kind, Kind: kind})
 		c.Order(env.Order{Do: "lock", Key: "k"})
 		if _, ok := <-c.Reports(); !ok {
-			t.Fatalf("kind %q: it says nothing", kind)
+			t.Fatalf("kind %q: no report", kind)
 		}
 		if n := rdb.Exists(t.Context(), "t"+kind+":{"+key+"}").Val(); n != 1 {
 			t.Errorf("kind %q: %q is not locked", kind, key)
@@ -24,7 +24,7 @@ func TestChildTakesLocksOfItsKind(t *testing.T) {
 	}
 }
 
-func TestChildThatCannotBeFails(t *testing.T) {
+func TestAnInvalidChildFails(t *testing.T) {
 	s := redistest.Redis(t)
 	for name, spec := range map[string]env.ChildSpec{
 		"an unknown role": {Role: "baker", Addrs: []string{s.Addr()}, Prefix: "t"},
@@ -33,20 +33,20 @@ func TestChildThatCannotBeFails(t *testing.T) {
 	} {
 		c := redistest.StartChild(t, spec)
 		for range c.Reports() {
-			t.Errorf("%s: it reports something", name)
+			t.Errorf("%s: unexpected report", name)
 		}
 		if c.Err() == nil {
-			t.Errorf("%s: all was well", name)
+			t.Errorf("%s: no error", name)
 		}
 		c.Kill() // its failure is expected
 	}
 }
 
-func TestMachineTimeIsTheClockOfTheMachine(t *testing.T) {
+func TestMachineTimeMatchesTheMachinesClock(t *testing.T) {
 	const exact = 100 * time.Microsecond
 	before := judge.MachineNow()
 	now := judge.MachineTime(time.Now())
 	if after := judge.MachineNow(); now < before-exact || now > after+exact {
-		t.Errorf("the machine's time is %v, by the machine from %v to %v", now, before, after)
+		t.Errorf("the machine's time is %v; its clock reads %v to %v", now, before, after)
 	}
 }

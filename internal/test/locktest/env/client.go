@@ -13,34 +13,34 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Client is one process' way to the locks.
+// A Client takes the locks of one process.
 type Client struct {
 	Sides
 	e      *Env
 	closer Closer                // nil for a Local
 	Redis  *lockmw.Client        // nil for a Local, and for one over several nodes
-	Server redis.UniversalClient // what Redis uses; nil like it
+	Server redis.UniversalClient // the redis client of Redis; nil if Redis is nil
 	Wire   *redistest.Wire       // nil for a Local
 }
 
-// A Closer ends locks.
+// A Closer is closed or shut down.
 type Closer interface {
 	Close() error
 	Shutdown(ctx context.Context) error
 }
 
-// Close ends the locks of c.
+// Close ends all holds of c.
 func (c *Client) Close() error { return c.closer.Close() }
 
-// Shutdown ends them when they are unlocked.
+// Shutdown waits until all holds of c are unlocked, then closes c.
 func (c *Client) Shutdown(ctx context.Context) error { return c.closer.Shutdown(ctx) }
 
-// Client returns one more of them; a Local has only one.
+// Client returns a new client. All clients of a Local share its locks.
 func (e *Env) Client(opts ...lockmw.ClientOption) *Client {
 	return e.ClientOver(func(*redis.Options) {}, opts...)
 }
 
-// ClientOver is Client with other options of its redis client.
+// ClientOver is Client with edited options of its redis client.
 func (e *Env) ClientOver(edit func(*redis.Options), opts ...lockmw.ClientOption) *Client {
 	e.T.Helper()
 	if e.Local != nil {
@@ -75,7 +75,7 @@ func (e *Env) overNodes(wire *redistest.Wire, edit func(*redis.Options), opts []
 	e.T.Helper()
 	var nodes []*lockmw.Client
 	for _, s := range e.Server.all.Servers() {
-		plain := func(o *redis.Options) { // new connections are many here: see Repeats
+		plain := func(o *redis.Options) { // this opens many connections: see Repeats
 			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 		}
 		c, err := lockmw.New(s.NewClient(e.TB, wire.Use, plain, edit), opts...)
@@ -99,7 +99,7 @@ func (e *Env) overNodes(wire *redistest.Wire, edit func(*redis.Options), opts []
 	return &Client{Sides: e.Config.sides(l), e: e, closer: l, Wire: wire}
 }
 
-// Clients returns n of them.
+// Clients returns n clients.
 func (e *Env) Clients(n int) []*Client {
 	all := make([]*Client, n)
 	for i := range all {
@@ -108,38 +108,38 @@ func (e *Env) Clients(n int) []*Client {
 	return all
 }
 
-// Repeats is an edit for a client that sends again what was lost so many times; -1: not at all.
+// Repeats makes a client resend a lost command up to n times; -1: never.
 func Repeats(n int) func(*redis.Options) {
 	return func(o *redis.Options) {
 		o.MaxRetries = n
-		// New connections are asked for what these tests do not need, and if one breaks meanwhile the
-		// next ones wait for its retry at a mutex: in a bubble for ever, as time does not pass there.
+		// Each new connection negotiates maintenance notifications, which these tests do not need. If one breaks meanwhile, the
+		// next ones wait at a mutex for its retry. In a bubble that is a deadlock, because time does not pass there.
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	}
 }
 
-// With is c as a client that takes its locks from l.
+// With returns a copy of c that takes its locks from l.
 func (c *Client) With(l lockmw.Locker) *Client {
 	other := *c
 	other.Sides = Sides{Locker: l, Rival: l}
 	return &other
 }
 
-// AsReader is c as a client whose Locker is its reading side.
+// AsReader returns a copy of c whose Locker is the reading side.
 func (c *Client) AsReader() *Client {
 	reader := *c
 	reader.Locker, reader.reads = c.Reader(), true
 	return &reader
 }
 
-// Warm makes the server know the scripts of an uncontended lock, so that none is sent twice for that.
+// Warm loads the scripts of an uncontended lock, so that none has to be sent again for NOSCRIPT.
 func (c *Client) Warm() *Client {
 	c.e.T.Helper()
 	c.e.Unlock(c.e.Lock(c, c.e.Key("warm")))
 	return c
 }
 
-// WarmForWaits is Warm for a client that is going to wait: it is subscribed, so that its next wait begins without a poll.
+// WarmForWaits is Warm for a client that will wait: it subscribes, so that its next wait begins without a poll.
 func (c *Client) WarmForWaits() *Client {
 	c.e.T.Helper()
 	key := c.e.Key("warm")
@@ -150,7 +150,7 @@ func (c *Client) WarmForWaits() *Client {
 	return c
 }
 
-// Refused calls l and checks that it fails at once, with want, and without a command.
+// Refused checks that a Lock fails immediately with want, and sends no command.
 func (c *Client) Refused(what string, want error, key string, opts ...lockmw.Option) {
 	c.e.T.Helper()
 	if c.Wire != nil {
@@ -167,7 +167,7 @@ func (c *Client) Refused(what string, want error, key string, opts ...lockmw.Opt
 	}
 }
 
-// SilentCall calls Lock with a context of CallLimit while nothing is answered.
+// SilentCall calls Lock with a timeout of CallLimit while the server does not answer.
 func (c *Client) SilentCall(key string, opts ...lockmw.Option) {
 	c.e.T.Helper()
 	ctx, cancel := context.WithTimeout(c.e.Ctx, CallLimit)
@@ -180,12 +180,12 @@ func (c *Client) SilentCall(key string, opts ...lockmw.Option) {
 	}
 	c.e.Is("Lock of a silent server", err, lockmw.ErrUnavailable, context.DeadlineExceeded)
 	if errors.Is(err, lockmw.ErrBusy) {
-		c.e.T.Errorf("a silent server is told as a lost race: %v", err)
+		c.e.T.Errorf("a silent server is reported as a busy lock: %v", err)
 	}
 }
 
-// Copied calls do while the first copy of the command that it sends about key is withheld: the
-// client finds its connection broken and sends a second one. The server has to know the script: a text goes out in pieces.
+// Copied calls do while the first copy of the command that it sends about key is withheld. The client finds its connection
+// broken and sends a second copy. The server must know the script, because a full text is written in several pieces.
 func (c *Client) Copied(key string, do func()) *redistest.Fault {
 	c.e.T.Helper()
 	fault := c.Wire.Withhold(key, "evalsha")

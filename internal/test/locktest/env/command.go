@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// WordLikeNow finds a number in c that is a time of this process' last hour, in whatever unit.
+// WordLikeNow returns a number in c that looks like a time of the last hour, in any unit; "" if there is none.
 func WordLikeNow(c redistest.Command) string {
 	now := float64(time.Now().UnixNano())
 	for _, word := range c {

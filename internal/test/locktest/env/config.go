@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Kind is the Kind of children that take locks as c's Locker does.
+// Kind returns the Kind of child processes that take the same locks as c's Locker.
 func (c Config) Kind() string {
 	switch {
 	case c.OverNodes != nil:
@@ -24,38 +24,37 @@ func (c Config) Kind() string {
 // ClientMode is the mode of a Client.
 const ClientMode = "exclusive"
 
-// A Config says what Run is to test.
+// A Config describes a Locker under test.
 type Config struct {
-	// Bubble runs each scenario in a synctest bubble: the backend must not use sockets.
+	// Bubble runs each scenario in a synctest bubble. The backend must not use sockets.
 	Bubble bool
-	// Mode is what the Locker tells observers of its holds. With "read" it is the reading side of the
-	// RWLocker that Wrap makes.
+	// Mode is the mode that the Locker reports to observers. ReadMode tests the reading side of the RWLocker that Wrap makes.
 	Mode string
-	// Server starts the server, or the servers, for one scenario. Nil: the Locker works within this process.
+	// Server starts the server or servers of one scenario. Nil: the Locker works within this process.
 	Server func(t testing.TB) redistest.Deployment
-	// Several says that it starts several servers, which all scenarios share.
+	// Several tells that Server starts several servers. All scenarios share them.
 	Several bool
-	// Wrap makes the Locker of a Client; nil: the Client itself.
+	// Wrap makes the Locker of a Client. Nil: the Client itself.
 	Wrap func(c *lockmw.Client) lockmw.Locker
-	// OverNodes makes the Locker of the Clients of independent servers; nil: there are none.
+	// OverNodes makes a Locker over Clients of independent servers. Nil: the Locker uses one Client.
 	OverNodes func(nodes []*lockmw.Client) NodesLocker
 
-	shared redistest.Deployment // of the scenarios that share one; nil: none
-	pace   *judge.Pace          // nil: they run in bubbles
+	shared redistest.Deployment // for scenarios that share their server; otherwise nil
+	pace   *judge.Pace          // nil in bubbles
 }
 
-// Local is the Config of a lockmw.Local.
+// Local returns the Config of a lockmw.Local.
 func Local() Config { return Config{Bubble: true, Mode: ClientMode} }
 
-// LocalReader is the Config of the reading side of a lockmw.Local.
+// LocalReader returns the Config of a lockmw.Local's reading side.
 func LocalReader() Config { return Config{Bubble: true, Mode: ReadMode} }
 
-// Piped is the Config of a Locker over an embedded server, in bubbles.
+// Piped returns the Config of a Locker over an embedded server, in bubbles.
 func Piped(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	return Config{Bubble: true, Mode: mode, Wrap: wrap, Server: func(t testing.TB) redistest.Deployment { return redistest.Piped(t) }}
 }
 
-// Redis is the Config of a Locker over a real server, in real time.
+// Redis returns the Config of a Locker over a real server, in real time.
 func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	return Config{
 		Mode: mode, Wrap: wrap,
@@ -63,7 +62,7 @@ func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	}
 }
 
-// A NodesLocker is what redlock.New returns.
+// A NodesLocker is the result of redlock.New.
 type NodesLocker interface {
 	lockmw.Locker
 	Closer
@@ -72,24 +71,24 @@ type NodesLocker interface {
 // NodesMode is the Kind of children that take locks over several nodes.
 const NodesMode = "nodes"
 
-// PipedNodes is the Config of a Locker over n embedded servers, in bubbles.
+// PipedNodes returns the Config of a Locker over n embedded servers, in bubbles.
 func PipedNodes(n int, over func([]*lockmw.Client) NodesLocker) Config {
 	return Config{Bubble: true, Mode: ClientMode, OverNodes: over, Server: func(t testing.TB) redistest.Deployment {
 		return redistest.NewNodes(t, n, redistest.Piped)
 	}}
 }
 
-// RedisNodes is the Config of a Locker over n real servers, in real time.
+// RedisNodes returns the Config of a Locker over n real servers, in real time.
 func RedisNodes(n int, over func([]*lockmw.Client) NodesLocker) Config {
 	return Config{Mode: ClientMode, OverNodes: over, Server: func(t testing.TB) redistest.Deployment {
 		return redistest.NewNodes(t, n, func(t testing.TB) *redistest.Server { return redistest.Redis(t) })
 	}}
 }
 
-// unreplaced is for how long a server of several is not replaced, as busy as the machine may be.
+// unreplaced is a fail-over timeout so long that no server is replaced, even on a busy machine.
 const unreplaced = time.Minute
 
-// Cluster is the Config of a Locker over a Cluster of three masters, in real time.
+// Cluster returns the Config of a Locker over a Cluster of three masters, in real time.
 func Cluster(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	return Config{
 		Mode: mode, Wrap: wrap, Several: true,
@@ -99,7 +98,7 @@ func Cluster(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	}
 }
 
-// Sentinel is the Config of a Locker over a master that Sentinels name, in real time.
+// Sentinel returns the Config of a Locker over a master with Sentinels, in real time.
 func Sentinel(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	return Config{
 		Mode: mode, Wrap: wrap, Several: true,
@@ -111,11 +110,11 @@ func Sentinel(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	}
 }
 
-// realTime reports whether the scenarios run on a server of its own process.
+// realTime reports whether scenarios run on a real server.
 func (c Config) realTime() bool { return c.Server != nil && !c.Bubble }
 
-// ReadMode is that of the reading side of an RWLocker.
+// ReadMode is the mode of an RWLocker's reading side.
 const ReadMode = "read"
 
-// PermitMode is that of a semaphore. With one permit it is fair, and its holds exclude each other.
+// PermitMode is the mode of a semaphore. With one permit it is fair, and its holds exclude each other.
 const PermitMode = "permit"

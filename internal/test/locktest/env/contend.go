@@ -8,7 +8,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Crowd lets n goroutines take key from l over and over, until the returned function is called.
+// Crowd starts n goroutines that lock and unlock key in a loop until stop is called.
 func (e *Env) Crowd(l lockmw.Locker, key string, n int, work time.Duration, opts ...lockmw.Option) (stop func()) {
 	var wg sync.WaitGroup
 	done := make(chan struct{})
@@ -25,7 +25,7 @@ func (e *Env) Crowd(l lockmw.Locker, key string, n int, work time.Duration, opts
 					e.T.Errorf("Lock: %v", err)
 					return
 				}
-				time.Sleep(work) // what is done under the lock
+				time.Sleep(work) // work under the lock
 				e.Unlock(ctx, held)
 			}
 		})
@@ -36,8 +36,7 @@ func (e *Env) Crowd(l lockmw.Locker, key string, n int, work time.Duration, opts
 	}
 }
 
-// Contend runs n goroutines, each of which takes key from the clients in turn and calls work under
-// the lock, rounds times.
+// Contend runs n goroutines, spread over the clients. Each of them locks key, calls work and unlocks, rounds times.
 func (e *Env) Contend(clients []*Client, key string, n, rounds int, work func(h *judge.Held)) {
 	var wg sync.WaitGroup
 	for i := range n {

@@ -1,6 +1,5 @@
-// Package env is what the scenarios of package locktest run on: clients, processes, a server, calls that
-// wait, and the checks that scenarios share. Scenarios, and what only those of one package need, stand in
-// the packages beside it.
+// Package env provides the environment of the scenarios in package locktest: clients, processes, a server, waiting calls and
+// shared checks. The scenarios are in the packages next to it.
 package env
 
 import (
@@ -20,37 +19,36 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An Env is what one scenario runs on.
+// An Env is the environment of one scenario.
 type Env struct {
 	Checks
-	TB     testing.TB // the scenario's test
+	TB     testing.TB // the test of the scenario
 	Config Config
 	Rec    *judge.Recorder
 	Ctx    context.Context
-	Server *Server // nil: none
+	Server *Server // nil for a Local
 
-	Local *lockmw.Local // nil: there is a server
+	Local *lockmw.Local // nil if there is a server
 
-	goroutines leak.Goroutines // that the scenario has started
+	goroutines leak.Goroutines // started by the scenario
 }
 
-// New makes what a scenario with c runs on.
+// New makes the environment of a scenario with c.
 func New(t *testing.T, c Config) *Env {
 	t.Helper()
 	checks := Checks{T: t, Soon: 50 * time.Millisecond, Pace: c.pace}
 	if !c.Bubble {
-		// Machines that run tests are busy. It must stay under the poll interval: what is found by
-		// the next poll only did not happen at once.
+		// Allow for a busy machine. It must stay below the poll interval, so that an event found only by the next poll is late.
 		checks.Soon = 600 * time.Millisecond
 	}
 	if c.OverNodes != nil {
-		checks.Soon = 700 * time.Millisecond // calls of several processes may meet, and pause at random
+		checks.Soon = 700 * time.Millisecond // bids of several processes may collide and back off at random
 	}
 	e := &Env{Checks: checks, TB: t, Config: c, goroutines: leak.Check(t, dialler)}
 	e.Rec = e.NewRecorder()
 	limit := 4 * time.Minute
 	if c.Bubble {
-		limit = 24 * time.Hour // of a time that costs nothing
+		limit = 24 * time.Hour // bubble time is free
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
@@ -64,8 +62,7 @@ func New(t *testing.T, c Config) *Env {
 	return e
 }
 
-// Round is what one round of a model runs on: it fails t, its context ends with t, and its recorder knows
-// nothing of other rounds.
+// Round returns the environment of one round of a model. It fails t, its context ends with t, and its recorder is new.
 func (e *Env) Round(t *rapid.T) *Env {
 	round := *e
 	ctx, cancel := context.WithCancel(e.Ctx)
@@ -79,7 +76,7 @@ func (e *Env) Round(t *rapid.T) *Env {
 	return &round
 }
 
-// NewRecorder makes one that knows how late this machine is.
+// NewRecorder returns a recorder that allows for delays of this machine.
 func (e *Env) NewRecorder() *judge.Recorder {
 	r := judge.NewRecorder(e.Soon)
 	r.Pace = e.Pace
@@ -89,13 +86,13 @@ func (e *Env) NewRecorder() *judge.Recorder {
 // Key returns a key that no other test uses.
 func (e *Env) Key(kind string) string { return lockmw.Key(kind, rand.Text()) }
 
-// Lock takes a lock that must be had at once.
+// Lock takes a lock that must be free.
 func (e *Env) Lock(l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *judge.Held) {
 	e.T.Helper()
 	return e.LockWith(e.Ctx, l, key, opts...)
 }
 
-// LockWith is Lock with another context than the scenario's.
+// LockWith is Lock with a context other than the scenario's.
 func (e *Env) LockWith(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *judge.Held) {
 	e.T.Helper()
 	ctx, held, err := e.Rec.Lock(ctx, l, key, opts...)
@@ -105,7 +102,7 @@ func (e *Env) LockWith(ctx context.Context, l lockmw.Locker, key string, opts ..
 	return ctx, held
 }
 
-// Unlock takes Lock's results.
+// Unlock releases a hold. Its parameters are Lock's results.
 func (e *Env) Unlock(_ context.Context, h *judge.Held) {
 	e.T.Helper()
 	if err := h.Unlock(); err != nil {
@@ -113,17 +110,17 @@ func (e *Env) Unlock(_ context.Context, h *judge.Held) {
 	}
 }
 
-// Pass lets time pass, where that is what a scenario is about.
-func (e *Env) Pass(d time.Duration) { Passes(e.Ctx, d) }
+// Pass lets d pass, where the elapsed time itself matters.
+func (e *Env) Pass(d time.Duration) { Sleep(e.Ctx, d) }
 
-// Passes returns after d, or when ctx ends.
-func Passes(ctx context.Context, d time.Duration) {
+// Sleep waits for d or the end of ctx.
+func Sleep(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	<-ctx.Done()
 }
 
-// Free checks that key can be had by l within the time for what happens at once, for itself alone.
+// Free checks that l can take key exclusively within Soon.
 func (e *Env) Free(l lockmw.Locker, key string) {
 	e.T.Helper()
 	start := time.Now()
@@ -138,9 +135,9 @@ func (e *Env) Free(l lockmw.Locker, key string) {
 	e.Unlock(e.Ctx, held)
 }
 
-// GivenUp waits until the server has heard of those who gave up waiting for key: until then it may grant them the lock. done
-// is told which tickets there are.
-func (e *Env) GivenUp(key string, done func(queued []lockmw.Waiter) bool) {
+// AwaitCancelled waits until the server has removed the tickets of cancelled calls: until then it may grant them the lock. done
+// reports whether the queue is as expected.
+func (e *Env) AwaitCancelled(key string, done func(queued []lockmw.Waiter) bool) {
 	e.T.Helper()
 	switch {
 	case e.Config.Bubble:
@@ -148,25 +145,25 @@ func (e *Env) GivenUp(key string, done func(queued []lockmw.Waiter) bool) {
 	case e.Server != nil:
 		e.Eventually(e.Soon, func() string {
 			if queued := e.Server.Status(key).Waiters; !done(queued) {
-				return fmt.Sprintf("some who gave up are queued: %+v", queued)
+				return fmt.Sprintf("cancelled calls are still queued: %+v", queued)
 			}
 			return ""
 		})
 	}
 }
 
-// Busy checks that somebody has key.
+// Busy checks that key is held.
 func (e *Env) Busy(l lockmw.Locker, key string) {
 	e.T.Helper()
 	_, held, err := rivalOf(l).Lock(e.Ctx, key, lockmw.WithWait(0))
 	if err == nil {
-		e.T.Errorf("the key is free: unlocking it again: %v", held.Unlock())
+		e.T.Errorf("the key is free; unlocking it returned %v", held.Unlock())
 	} else if !errors.Is(err, lockmw.ErrBusy) {
-		e.T.Errorf("trying a busy lock: %v, want ErrBusy", err)
+		e.T.Errorf("TryLock of a busy key: %v, want ErrBusy", err)
 	}
 }
 
-// Lost checks that a hold ended with its lock.
+// Lost checks that a hold was lost and its context has ended.
 func (e *Env) Lost(ctx context.Context, h *judge.Held) {
 	e.T.Helper()
 	if !e.Ends(ctx) {
@@ -176,7 +173,7 @@ func (e *Env) Lost(ctx context.Context, h *judge.Held) {
 	e.Is("Unlock of a lost hold", h.Unlock(), lockmw.ErrLost)
 }
 
-// Flush empties the server.
+// Flush runs FLUSHALL and records it.
 func (e *Env) Flush(passed bool) {
 	e.T.Helper()
 	e.Rec.Lose(passed, func() int64 {
@@ -193,7 +190,7 @@ func (e *Env) Flush(passed bool) {
 	})
 }
 
-// Reaped checks that tickets of the dead go when somebody takes the lock.
+// Reaped checks that dead tickets are removed when a client takes the lock.
 func (e *Env) Reaped(key string) {
 	e.T.Helper()
 	c := e.Client()
@@ -204,13 +201,13 @@ func (e *Env) Reaped(key string) {
 		}
 		e.Unlock(ctx, held)
 		if e.Server.Admin.Exists(e.Ctx, e.Server.QueueKey(key)).Val() == 1 {
-			return "tickets of the dead are left"
+			return "dead tickets are left"
 		}
 		return ""
 	})
 }
 
-// Force takes a hold away.
+// Force releases a hold with ForceUnlock.
 func (e *Env) Force(key string, h lockmw.Holder) {
 	e.T.Helper()
 	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))
@@ -221,5 +218,5 @@ func (e *Env) Force(key string, h lockmw.Holder) {
 	if err := inspector.ForceUnlock(e.Ctx, key, h); err != nil {
 		e.T.Errorf("ForceUnlock: %v", err)
 	}
-	e.Is("ForceUnlock once more", inspector.ForceUnlock(e.Ctx, key, h), lockmw.ErrNotHeld)
+	e.Is("second ForceUnlock", inspector.ForceUnlock(e.Ctx, key, h), lockmw.ErrNotHeld)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/judge"
 )
 
-// A Ledger is what a lock guards: it takes no entry with an older token than the last.
+// A Ledger is a store guarded by a lock: it refuses a token older than its last one.
 type Ledger struct {
 	mu   sync.Mutex
 	last int64
@@ -23,13 +23,13 @@ func (l *Ledger) Write(token int64) (accepted bool) {
 	return true
 }
 
-// A Room is what a lock guards: many who read may be inside, or one who does not.
+// A Room is a resource guarded by a lock. It admits many readers, or one writer.
 type Room struct{ inside atomic.Int64 }
 
-// whole is what one inside counts who does not read.
+// whole is the count of one writer inside.
 const whole = 1 << 32
 
-// Enter returns a function that leaves again.
+// Enter records that h's holder is inside, until leave is called.
 func (r *Room) Enter(e *Env, h *judge.Held) (leave func()) {
 	e.T.Helper()
 	n := int64(whole)
@@ -37,7 +37,7 @@ func (r *Room) Enter(e *Env, h *judge.Held) (leave func()) {
 		n = 1
 	}
 	if now := r.inside.Add(n); now > whole || now < whole && !h.Reads {
-		e.T.Errorf("%d read and %d do not, at once", now%whole, now/whole)
+		e.T.Errorf("%d readers and %d writers are inside together", now%whole, now/whole)
 	}
 	return func() { r.inside.Add(-n) }
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An Order tells a holder what to do.
+// An Order is a command for a holder process.
 type Order struct {
 	Do    string // "lock", "cancel", "watch", "downgrade" or "unlock"
-	Call  int    // names the call for a lock, and the hold that comes of it
+	Call  int    // number of the call, and of its hold
 	Key   string
 	Lease time.Duration // 0: the default
-	Side  string        // "read" or "write"; "": the one that is tested
+	Side  string        // "read" or "write"; "": the side under test
 }
 
-// A Holder is a child that does with locks what it is told.
+// A Holder is a child process that takes and releases locks on order.
 type Holder struct {
 	Locker lockmw.Locker
 	Calls  map[int]*HeldCall
 
-	mu  sync.Mutex // guards what is below, and the state of the calls
+	mu  sync.Mutex // guards the fields below and the state of the calls
 	Out *json.Encoder
 	Wg  sync.WaitGroup
 }
 
-// A HeldCall is a call for a lock, and the hold that came of it.
+// A HeldCall is a call for a lock and the hold that it received.
 type HeldCall struct {
 	H      *Holder
 	N      int
@@ -40,9 +40,9 @@ type HeldCall struct {
 	Cancel context.CancelFunc
 
 	ctx   context.Context
-	hold  *lockmw.Hold // nil before it is granted
-	reads bool         // it was taken for reading
-	over  bool         // its end is reported
+	hold  *lockmw.Hold // nil before the grant
+	reads bool         // a read lock
+	over  bool         // its end was reported
 }
 
 func hold(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.Encoder) error {
@@ -64,7 +64,7 @@ func hold(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.En
 	}
 }
 
-// Follow does what an order says.
+// Follow carries out an order.
 func (h *Holder) Follow(o Order) error {
 	c := h.Calls[o.Call]
 	switch {
@@ -83,12 +83,12 @@ func (h *Holder) Follow(o Order) error {
 	case o.Do == "unlock" && c != nil:
 		h.Wg.Go(c.unlock)
 	default:
-		return fmt.Errorf("an order that cannot be followed: %+v", o)
+		return fmt.Errorf("invalid order: %+v", o)
 	}
 	return nil
 }
 
-// Lock waits for the lock, and then for the end of the hold's context.
+// Lock takes the lock, then waits until the hold's context ends.
 func (c *HeldCall) Lock(ctx context.Context, lease time.Duration) {
 	opts := []lockmw.Option{lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { c.report(judge.Report{Event: judge.Queued}) },
@@ -147,7 +147,7 @@ func (c *HeldCall) downgrade() {
 	c.report(judge.Report{Event: judge.Downgraded}.Because(c.H.Locker.(Sides).RW.Downgrade(context.Background(), hold)))
 }
 
-// taken returns the hold; nil, which is reported, if there is none.
+// taken returns the hold, or nil after reporting a failure.
 func (c *HeldCall) taken() *lockmw.Hold {
 	c.H.mu.Lock()
 	hold := c.hold
@@ -158,8 +158,8 @@ func (c *HeldCall) taken() *lockmw.Hold {
 	return hold
 }
 
-// watch looks at the hold's context without a pause until that has ended: whoever wakes after the end
-// of the lease must see it at the first look, also before any timer has noticed.
+// watch polls the hold's context in a loop until it ends. If the process resumes after the end of the lease, the first
+// check must already see the end, even before any timer has fired.
 func (c *HeldCall) watch() {
 	hold := c.taken()
 	if hold == nil {
@@ -179,7 +179,7 @@ func (c *HeldCall) watch() {
 	}
 }
 
-// report adds to r what is known of the call, and sends it.
+// report completes r and sends it.
 func (c *HeldCall) report(r judge.Report) {
 	c.H.mu.Lock()
 	defer c.H.mu.Unlock()
@@ -187,5 +187,5 @@ func (c *HeldCall) report(r judge.Report) {
 	if c.hold != nil {
 		r.Token, r.Deadline = c.hold.Token(), judge.MachineTime(c.hold.Deadline())
 	}
-	_ = c.H.Out.Encode(r) // the parent is gone, and this process about to be
+	_ = c.H.Out.Encode(r) // fails only if the parent is gone; then this process ends too
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/test/leak"
 )
 
-// checkClosed runs when all clients are closed: it looks for what they left running.
+// checkClosed runs after all clients are closed and looks for subscriptions and goroutines that they left.
 func (e *Env) checkClosed() {
 	e.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -22,10 +22,10 @@ func (e *Env) checkClosed() {
 		}
 		return ""
 	})
-	e.Eventually(e.Soon, func() string { return engineGoroutine(e.goroutines) }) // it may still be about to end
+	e.Eventually(e.Soon, func() string { return engineGoroutine(e.goroutines) }) // goroutines may still be ending
 }
 
-// engineGoroutine looks for what a closed Client has left running.
+// engineGoroutine looks for goroutines that a closed Client has left.
 func engineGoroutine(among leak.Goroutines) string {
 	for _, of := range []string{"/lockmw/go/internal/engine.", "/lockmw/go/internal/quorum."} {
 		if stack := among.In(of); stack != "" {

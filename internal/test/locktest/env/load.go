@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Load is goroutines that contend for keys, while the scenario disturbs them.
+// A Load is a set of goroutines that contend for keys while a scenario injects faults.
 type Load struct {
 	e    *Env
 	keys []string
@@ -18,13 +18,13 @@ type Load struct {
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex
-	freed  map[string]time.Time // when the last Unlock of a key had returned
+	freed  map[string]time.Time // when the last Unlock of each key returned
 	idle   time.Duration        // the longest time that a key was free while a call waited for it
-	idlest string               // which key that was
+	idlest string               // the key with that time
 }
 
-// Load starts each goroutines for each of n keys, spread over the clients. Every one of them calls
-// Lock and Unlock until the end of the load.
+// Load starts the given number of goroutines for each of n keys, spread over the clients. Each goroutine locks and unlocks
+// its key in a loop until the load ends.
 func (e *Env) Load(clients []*Client, n, each int) *Load {
 	l := &Load{e: e, stop: make(chan struct{}), freed: make(map[string]time.Time)}
 	e.T.Cleanup(l.quit)
@@ -63,7 +63,7 @@ func (l *Load) contend(c lockmw.Locker, key string) {
 	}
 }
 
-// taken notes that key was got by a call that began at start.
+// taken records a grant of key to a call that began at start.
 func (l *Load) taken(key string, start time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,8 +76,8 @@ func (l *Load) taken(key string, start time.Time) {
 	}
 }
 
-// GoesOn waits until every key was granted once more, unless the scenario has failed.
-func (l *Load) GoesOn() {
+// AwaitGrants waits until every key is granted once more, unless the scenario has failed.
+func (l *Load) AwaitGrants() {
 	l.e.T.Helper()
 	enough := make(map[string]int)
 	for _, key := range l.keys {
@@ -86,15 +86,15 @@ func (l *Load) GoesOn() {
 	l.e.Eventually(Patience, func() string {
 		for key, n := range enough {
 			if l.e.Rec.Grants(key) < n && !l.e.T.Failed() {
-				return key + " is granted to nobody"
+				return key + " is not granted"
 			}
 		}
 		return ""
 	})
 }
 
-// End stops the load, and checks that every key was granted at least so often and that none was free
-// for longer than a bound while somebody waited for it.
+// End stops the load. It checks that every key had at least that many grants, and that no key was free for longer than bound
+// while a call waited for it.
 func (l *Load) End(grants int, bound time.Duration) {
 	l.e.T.Helper()
 	l.e.Eventually(Patience, func() string {
@@ -111,7 +111,7 @@ func (l *Load) End(grants int, bound time.Duration) {
 	}
 }
 
-// quit ends the goroutines. They may all wait for locks: who holds one passes it on.
+// quit stops the goroutines. Some may still wait for a lock; they get it as usual.
 func (l *Load) quit() {
 	l.mu.Lock()
 	select {
@@ -123,8 +123,7 @@ func (l *Load) quit() {
 	l.wg.Wait()
 }
 
-// FlushUnderLoad empties the server a number of times while 16 goroutines lock key in rounds, the n-th one with
-// locker(n). passed is as for Flush.
+// FlushUnderLoad calls Flush(passed) several times while 16 goroutines lock key in rounds. Goroutine n uses locker(n).
 func (e *Env) FlushUnderLoad(key string, rounds, flushes int, passed bool, locker func(n int) lockmw.Locker) {
 	const contenders = 16
 	var ops atomic.Int32
@@ -138,7 +137,7 @@ func (e *Env) FlushUnderLoad(key string, rounds, flushes int, passed bool, locke
 					e.T.Errorf("Lock: %v", err)
 					return
 				}
-				// Tokens are seeded from the server's clock, which has to go on: work that takes time.
+				// Tokens are seeded from the server's clock, so the work must take time.
 				e.Pass(time.Millisecond)
 				if int(ops.Add(1))%(contenders*rounds/flushes) == 0 {
 					e.Flush(passed)

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// A LongRun is how long a random test lasts, and its seed, as two flags say.
+// A LongRun has the flags of a random test: its length and its seed.
 type LongRun struct {
 	name   string
 	length *time.Duration
 	seed   *uint64
 }
 
-// LongRunFlags makes the flags -name and -name.seed of a random test, which lasts for usual unless they say otherwise.
-func LongRunFlags(name string, usual time.Duration) *LongRun {
+// LongRunFlags makes the flags -name and -name.seed of a random test. length is the default length.
+func LongRunFlags(name string, length time.Duration) *LongRun {
 	return &LongRun{
 		name:   name,
-		length: flag.Duration(name, usual, "how long the test lasts"),
-		seed:   flag.Uint64(name+".seed", 0, "repeats a run; 0: a seed of its own"),
+		length: flag.Duration(name, length, "how long the test lasts"),
+		seed:   flag.Uint64(name+".seed", 0, "seed to repeat a run; 0: random"),
 	}
 }
 
-// Get returns the length and the seed, which it logs.
+// Get returns the length and the seed, and logs the seed.
 func (r *LongRun) Get(t testing.TB) (length time.Duration, seed uint64) {
 	t.Helper()
 	seed = *r.seed

@@ -8,23 +8,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A Model is what a lock should be. Random operations are done with it and with a lock, and compared.
+// A Model is a specification of a lock. Random operations run on both the model and a lock, and their results are compared.
 type Model interface {
-	// Actions returns the operations by their names; "" is the check after each.
+	// Actions returns the operations by name; "" is the check after each operation.
 	Actions() map[string]func(*rapid.T)
-	// PassTime is one more of them, in a bubble.
+	// PassTime is an additional operation in bubbles.
 	PassTime(t *rapid.T)
-	// End leaves nothing behind for the next round: rapid may have ended this one anywhere.
+	// End cleans up for the next round; rapid may have stopped this one at any operation.
 	End()
 }
 
-// Compare does rounds of random operations of three clients, each with a new model.
+// Compare runs rounds of random operations of three clients, each round with a new model.
 func (e *Env) Compare(newModel func(t *rapid.T, clients []*Client) Model) {
 	clients := e.Clients(3)
 	if e.Config.Bubble {
-		e.Pass(rand.N(time.Hour)) // rapid's seed is the clock, which a bubble sets to the same time
+		e.Pass(rand.N(time.Hour)) // rapid seeds itself from the clock, which is the same in every bubble
 	}
-	// A bubble has no deadline, and panics when it is asked for it: that method is hidden.
+	// Hide Deadline: a bubble has no deadline and panics when asked for it.
 	rapid.Check(struct{ testing.TB }{e.TB}, func(t *rapid.T) {
 		m := newModel(t, clients)
 		defer m.End()
@@ -36,12 +36,12 @@ func (e *Env) Compare(newModel func(t *rapid.T, clients []*Client) Model) {
 	})
 }
 
-// Draw draws an index, which reads better than what it stands for.
+// Draw draws an element by its index, which keeps rapid's log short.
 func Draw[T any](t *rapid.T, what string, from []T) T {
 	return from[rapid.IntRange(0, len(from)-1).Draw(t, what)]
 }
 
-// Between draws a duration from the one up to the other.
+// Between returns a random duration in [from, to).
 func Between(rng *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(rng.Int64N(int64(to-from)))
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// Run runs the scenarios that c's Locker can be put through. The test must not be parallel to others.
+// Run runs every scenario that applies to c's Locker. The calling test must not be parallel.
 func Run(t *testing.T, c Config, groups []Group) {
 	if c.Several {
 		suite.NeedsFull(t, "several servers take seconds to find each other")
 	}
 	if c.realTime() {
-		c.shared = share(t, c.Server(t)) // skips all scenarios at once if there is none
+		c.shared = share(t, c.Server(t)) // skips all scenarios if there is no server
 		c.pace = judge.NewPace(t)
 		watch(t, c.pace, c.shared)
 		before := goleak.IgnoreCurrent()
-		t.Cleanup(func() { goleak.VerifyNone(t, before, Diallers()) }) // those too that no scenario is blamed for
+		t.Cleanup(func() { goleak.VerifyNone(t, before, Diallers()) }) // also leaks that no scenario reported
 	}
 	if c.Bubble {
 		defer race.OneProcessor()()
@@ -41,18 +41,18 @@ func Run(t *testing.T, c Config, groups []Group) {
 	}
 }
 
-// dialler is a function of go-redis that looks only once a second whether its client was closed.
+// dialler is a go-redis function that checks only once a second whether its client was closed.
 const dialler = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
 
-// Diallers has goleak leave out those goroutines of go-redis.
+// Diallers makes goleak ignore those goroutines of go-redis.
 func Diallers() goleak.Option { return goleak.IgnoreAnyFunction(dialler) }
 
-// run gives s a backend and checks what it leaves behind.
+// run runs s on a backend and checks what it leaves behind.
 func (c Config) run(t *testing.T, s Scenario) {
 	if c.Bubble {
 		synctest.Test(t, func(t *testing.T) {
-			// The bubble's goroutines all have to end. One of go-redis, which dials a server that was
-			// away, looks only once a second whether its client was closed.
+			// All goroutines of the bubble must end. A go-redis goroutine that dials an unreachable server checks only once a second
+			// whether its client was closed.
 			t.Cleanup(func() { time.Sleep(2 * time.Second) })
 			s.runIn(New(t, c))
 		})
@@ -64,7 +64,7 @@ func (c Config) run(t *testing.T, s Scenario) {
 	case Alone:
 		c.shared = nil
 	default:
-		t.Fatal("it does not say whether it shares its server or has it alone")
+		t.Fatal("the scenario needs Shares or Alone")
 	}
 	s.runIn(New(t, c))
 }
@@ -72,7 +72,7 @@ func (c Config) run(t *testing.T, s Scenario) {
 func (s *Scenario) runIn(e *Env) {
 	s.Run(e)
 	if e.T.Failed() {
-		return // what is left behind then tells nothing new
+		return // leftovers are no news then
 	}
 	for _, v := range e.Rec.Violations() {
 		e.T.Error(v)

@@ -12,31 +12,31 @@ type Scenario struct {
 	needs needs
 }
 
-// needs are what a scenario cannot do without, and what it costs.
+// needs are the requirements and costs of a scenario.
 type needs uint
 
-// What a scenario may need.
+// Requirements of scenarios.
 const (
-	OnServer   needs = 1 << iota // a server, and with it several processes
-	OneServer                    // not several of them: it counts on what one of them does
-	OneNode                      // one that has the lock by itself: it looks at what is there, or counts on what becomes of it
+	OnServer   needs = 1 << iota // a server, and so the possibility of several processes
+	OneServer                    // only one server: the scenario depends on a single server's behaviour
+	OneNode                      // no multi-node lock: the scenario inspects or depends on the data of one node
 	InProcess                    // no server
 	InBubble                     // exact times
-	InRealTime                   // a server of its own process
-	Fair                         // a Locker that is first come, first served
-	Excludes                     // one whose holds exclude each other
-	PassesOn                     // one that a process passes on by itself
+	InRealTime                   // a real server
+	Fair                         // first come, first served
+	Excludes                     // holds exclude each other
+	PassesOn                     // a process passes the lock on internally
 	TwoSided                     // an RWLocker
 	Permits                      // a semaphore
-	Mixes                        // a lock, which locks of other kinds exclude on the same key
+	Mixes                        // a lock that excludes locks of other kinds on the same key
 
-	// Every scenario that can run in real time needs one of these.
-	Shares // a server that others use meanwhile: it touches nothing but its own keys and connections
-	Alone  // one of its own: it stops, empties, configures or measures it
+	// Each scenario that can run in real time needs one of these.
+	Shares // a shared server: the scenario touches only its own keys and connections
+	Alone  // its own server: the scenario stops, empties, configures or measures it
 
-	// Of the scenarios that all kinds of locks share, the quick suite runs all for the plain lock on the embedded server,
-	// but on a real one and for other kinds those that are a sample. What is costly it runs for the plain lock only. On
-	// several servers the full suite runs those samples that are about servers, fair order or readers.
+	// The quick suite runs all shared scenarios for the plain lock on the embedded server. On a real server, and for other
+	// kinds, it runs only samples. It runs costly scenarios for the plain lock only. On several servers, the full suite runs
+	// samples about servers, fair order or readers.
 	Sample
 	Costly
 )
@@ -56,7 +56,7 @@ func (s *Scenario) possible(c Config) bool {
 		(s.needs&TwoSided == 0 || c.twoSided())
 }
 
-// chosen reports whether s belongs to the suite that runs.
+// chosen reports whether s belongs to the current suite.
 func (s *Scenario) chosen(c Config) bool {
 	sample, costly := s.needs&Sample != 0, s.needs&Costly != 0
 	own := s.needs&(Fair|TwoSided|Permits) != 0
@@ -64,7 +64,7 @@ func (s *Scenario) chosen(c Config) bool {
 	switch {
 	case c.Several:
 		return suite.Several() || sample && (own || s.needs&(OnServer|InRealTime) != 0)
-	case suite.Full(): // under the slow race detector what all kinds have in common runs for one of them, and what runs on a real server too only there
+	case suite.Full(): // The race detector is slow. Under it, shared scenarios run for one kind, and on a real server only if they can run there.
 		raced := sample && !c.Bubble || (plain || own) && (!c.Bubble || c.Server == nil || s.needs&InBubble != 0)
 		return raced && !suite.Unraced() || !raced && !race.Enabled
 	case costly && !plain:
@@ -77,7 +77,7 @@ func (s *Scenario) chosen(c Config) bool {
 	return plain || own || sample
 }
 
-// A Group is scenarios about one thing.
+// A Group is a set of scenarios about one subject.
 type Group struct {
 	Name      string
 	Scenarios []Scenario

@@ -14,18 +14,18 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Server is the one that a scenario's clients use, as the scenario itself sees it.
+// A Server is the server that a scenario's clients use.
 type Server struct {
-	*redistest.Server                       // the first, if they are several
+	*redistest.Server                       // the first of several
 	Admin             redis.UniversalClient // takes no locks
 	Prefix            string                // of all keys of the scenario
 
 	all   redistest.Deployment
-	nodes []*redis.Client // takes no locks either
+	nodes []*redis.Client // take no locks
 	e     *Env
 }
 
-// newServer is the shared one, or else one of the scenario's own.
+// newServer uses the shared server, or starts one for the scenario.
 func newServer(t testing.TB, e *Env, shared redistest.Deployment) *Server {
 	t.Helper()
 	s := &Server{Prefix: "t" + strings.ToLower(rand.Text()[:10]), e: e}
@@ -44,18 +44,18 @@ func newServer(t testing.TB, e *Env, shared redistest.Deployment) *Server {
 	return s
 }
 
-// Deployment is the server itself, or those that it is the first of.
+// Deployment returns all servers.
 func (s *Server) Deployment() redistest.Deployment { return s.all }
 
-// NewWire returns an undisturbed Wire to whatever a client dials.
+// NewWire returns an undisturbed Wire for a client.
 func (s *Server) NewWire() *redistest.Wire { return s.all.NewWire() }
 
-// NewClient returns a client, closed when the test ends. Each edit may change its options.
+// NewClient returns a client that is closed when the test ends. Each edit may change its options.
 func (s *Server) NewClient(t testing.TB, edit ...func(*redis.Options)) redis.UniversalClient {
 	return s.all.Universal(t, edit...)
 }
 
-// Keys lists the keys that begin with prefix.
+// Keys returns the keys that begin with prefix.
 func (s *Server) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if s.e.Config.OverNodes == nil {
 		return redistest.Keys(ctx, s.Admin, prefix)
@@ -71,7 +71,7 @@ func (s *Server) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return all, nil
 }
 
-// Channels lists those of the scenario that somebody is subscribed to.
+// Channels returns the scenario's channels that have subscribers.
 func (s *Server) Channels(ctx context.Context) (all []string, err error) {
 	for _, node := range s.nodes {
 		some, err := node.PubSubChannels(ctx, s.Prefix+"*").Result()
@@ -83,7 +83,7 @@ func (s *Server) Channels(ctx context.Context) (all []string, err error) {
 	return all, nil
 }
 
-// Child says what a child process with a role is to be.
+// Child returns the ChildSpec of a process with this role.
 func (s *Server) Child(role string) ChildSpec {
 	o := s.all.Options()
 	return ChildSpec{
@@ -92,18 +92,19 @@ func (s *Server) Child(role string) ChildSpec {
 	}
 }
 
-// RedisKey is where a key made by Key lives on the server.
+// RedisKey returns the Redis key of a key made by Key.
 func (s *Server) RedisKey(key string) string { return s.Prefix + ":{" + key + "}" }
 
-// QueueKey is where the tickets for a key stand on the server, and TicketsKey where that says what they are.
+// QueueKey returns the Redis key of the queue of key.
 func (s *Server) QueueKey(key string) string { return s.RedisKey(key) + ":" + s.permits() + "queue" }
 
-// TicketsKey is QueueKey's.
+// TicketsKey returns the Redis key of the tickets' details.
 func (s *Server) TicketsKey(key string) string {
 	return s.RedisKey(key) + ":" + s.permits() + "tickets"
 }
 
-// Alive returns when processes that wait for a key were last seen, by their inboxes. In a Cluster those in the slots of other keys may be among them.
+// Alive returns, by inbox, when processes that wait for a key were last seen. In a Cluster it may include processes that wait
+// for other keys.
 func (s *Server) Alive(key string) map[string]string {
 	_, cluster := s.Admin.(*redis.ClusterClient)
 	layout := script.NewLayout(s.Prefix, cluster)
@@ -113,7 +114,7 @@ func (s *Server) Alive(key string) map[string]string {
 	return all
 }
 
-// permits begins the names of what a semaphore has and a lock has, too.
+// permits returns the prefix of a semaphore's Redis key names.
 func (s *Server) permits() string {
 	if s.e.Config.Mode == PermitMode {
 		return "permit"
@@ -121,7 +122,7 @@ func (s *Server) permits() string {
 	return ""
 }
 
-// Status is what an Inspector says of a key.
+// Status returns an Inspector's status of key.
 func (s *Server) Status(key string) lockmw.Status {
 	s.e.T.Helper()
 	inspector, err := lockmw.NewInspector(s.Admin, lockmw.WithPrefix(s.Prefix))
@@ -135,7 +136,7 @@ func (s *Server) Status(key string) lockmw.Status {
 	return status
 }
 
-// FlushScripts makes the server forget all scripts.
+// FlushScripts removes all scripts from the server.
 func (s *Server) FlushScripts() {
 	s.e.T.Helper()
 	if err := s.Admin.ScriptFlush(s.e.Ctx).Err(); err != nil {
@@ -143,7 +144,7 @@ func (s *Server) FlushScripts() {
 	}
 }
 
-// Fill makes the server one that has no memory left.
+// Fill makes the server run out of memory.
 func (s *Server) Fill() {
 	s.e.T.Helper()
 	if err := s.Admin.ConfigSet(s.e.Ctx, "maxmemory-policy", "noeviction").Err(); err != nil {
@@ -152,11 +153,11 @@ func (s *Server) Fill() {
 	s.SetMaxMemory("1")
 	s.e.T.Cleanup(func() { s.Admin.ConfigSet(context.Background(), "maxmemory", "0") })
 	if err := s.Admin.Set(s.e.Ctx, s.Prefix+":more", "", 0).Err(); err == nil {
-		s.e.T.Fatal("the server takes more data")
+		s.e.T.Fatal("the server still accepts writes")
 	}
 }
 
-// SetMaxMemory sets the server's limit.
+// SetMaxMemory sets maxmemory.
 func (s *Server) SetMaxMemory(limit string) {
 	s.e.T.Helper()
 	if err := s.Admin.ConfigSet(s.e.Ctx, "maxmemory", limit).Err(); err != nil {
@@ -164,19 +165,19 @@ func (s *Server) SetMaxMemory(limit string) {
 	}
 }
 
-// TicketsQueued waits until n tickets are in key's queue.
+// TicketsQueued waits until key's queue has n tickets.
 func (s *Server) TicketsQueued(key string, n int64) {
 	s.e.T.Helper()
 	s.e.Eventually(Patience, func() string {
 		if s.Admin.ZCard(s.e.Ctx, s.QueueKey(key)).Val() == n {
 			return ""
 		}
-		return "not all who wait are queued"
+		return "not all calls are queued"
 	})
 }
 
-// Again runs every recorded script about key once more, after each of which check is called.
-func (s *Server) Again(commands []redistest.Command, key string, check func()) {
+// Rerun runs every recorded script about key again, and calls check after each.
+func (s *Server) Rerun(commands []redistest.Command, key string, check func()) {
 	s.e.T.Helper()
 	n := 0
 	for _, c := range commands {
@@ -185,10 +186,10 @@ func (s *Server) Again(commands []redistest.Command, key string, check func()) {
 		}
 		n++
 		if _, err := c.Run(s.e.Ctx, s.Admin); err != nil {
-			s.e.T.Errorf("run again: %v", err)
+			s.e.T.Errorf("rerun: %v", err)
 		}
 		if check(); s.e.T.Failed() {
-			s.e.T.Fatalf("after %s of %d words, the last ones %q", c[0], len(c), c[max(0, len(c)-6):])
+			s.e.T.Fatalf("after %s of %d words, which ends with %q", c[0], len(c), c[max(0, len(c)-6):])
 		}
 	}
 	if n == 0 {
@@ -196,24 +197,24 @@ func (s *Server) Again(commands []redistest.Command, key string, check func()) {
 	}
 }
 
-// Arrives has a command arrive that was withheld.
-func (s *Server) Arrives(late *redistest.Fault) {
+// Deliver sends a withheld command to the server.
+func (s *Server) Deliver(late *redistest.Fault) {
 	s.e.T.Helper()
 	if answer, err := late.Send(s.e.Ctx); err != nil {
 		s.e.T.Fatalf("the late command: %q, %v", answer, err)
 	}
 }
 
-// CheckClean looks for what the scenario left on the server, before anything is closed: the
-// fencing counter and the marks of ids that are over may stay.
+// CheckClean checks that the scenario left nothing on the server except fencing counters and done marks. It runs before any
+// client is closed.
 func (s *Server) CheckClean() {
 	if s == nil {
 		return
 	}
 	s.e.T.Helper()
 	s.e.Eventually(AcceptWindow+2*PollInterval, func() string {
-		// What clients wrote before they were closed runs at the latest in the turn of the server's loop in which this
-		// does. A server that is late may have it still before it.
+		// Commands that clients sent before they were closed run no later than in the server's event-loop iteration of this
+		// PING. A slow server may not have run them yet.
 		if err := s.Admin.Ping(s.e.Ctx).Err(); err != nil {
 			return err.Error()
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// guest is the user by which scenarios look at a server that they share: the server refuses what would
-// disturb the others.
+// guest is the user with which scenarios inspect a shared server. The server refuses it commands that would disturb other
+// scenarios.
 const guest = "guest"
 
 func share(t testing.TB, d redistest.Deployment) redistest.Deployment {
@@ -28,13 +28,13 @@ func share(t testing.TB, d redistest.Deployment) redistest.Deployment {
 
 func asGuest(o *redis.Options) { o.Username, o.Password = guest, "-" }
 
-// watch has the pace count the time that servers have: they wait for processors, too.
+// watch makes pace account for the servers' processor time: they also wait for processors.
 func watch(t testing.TB, pace *judge.Pace, d redistest.Deployment) {
 	for _, s := range d.Servers() {
 		rdb := s.NewClient(t, func(o *redis.Options) { o.ReadTimeout = Patience })
 		pace.Watch(t, s.Addr(), func() {
 			if err := rdb.Ping(context.Background()).Err(); err != nil { // also while the test ends
-				t.Errorf("a server that is shared does not answer: %v", err)
+				t.Errorf("a shared server does not answer: %v", err)
 			}
 		})
 	}

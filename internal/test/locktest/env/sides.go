@@ -7,22 +7,22 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// An RWLocker is what rwlock.New and lockmw.NewLocal return. A Config whose Wrap makes one tests its
-// reading side if its Mode is ReadMode, its writing side otherwise, and both together.
+// An RWLocker is the result of rwlock.New or lockmw.NewLocal. A Config whose Wrap makes one tests its reading side if Mode is
+// ReadMode; otherwise it tests the writing side, and both sides together.
 type RWLocker interface {
 	lockmw.RWLocker
 	Downgrade(ctx context.Context, h *lockmw.Hold) error
 }
 
-// Sides are the ways in which a process takes locks.
+// Sides are the Lockers of a process.
 type Sides struct {
-	lockmw.Locker               // the one that the Config tests
-	reads         bool          // whose holds read
-	Rival         lockmw.Locker // whom its holds exclude: the writing side of one that reads, else itself
-	RW            RWLocker      // nil if there are not two sides
+	lockmw.Locker               // the one under test
+	reads         bool          // its holds are read locks
+	Rival         lockmw.Locker // excluded by its holds: the writing side of a reader, otherwise itself
+	RW            RWLocker      // nil if the lock does not have two sides
 }
 
-// sides are those of l, which c's Wrap has made.
+// sides returns the Sides of l, which c's Wrap has made.
 func (c Config) sides(l lockmw.Locker) Sides {
 	s := Sides{Locker: l, Rival: l}
 	s.RW, _ = l.(RWLocker)
@@ -32,13 +32,13 @@ func (c Config) sides(l lockmw.Locker) Sides {
 	return s
 }
 
-// Reads tells the Recorder that the holds read.
+// Reads tells the Recorder whether the holds are read locks.
 func (s Sides) Reads() bool { return s.reads }
 
-// Reader is the side that reads.
+// Reader returns the reading side.
 func (s Sides) Reader() lockmw.Locker { return judge.Reading(s.RW.RLocker()) }
 
-// Side is the one that reads, or the one that writes.
+// Side returns the reading or the writing side.
 func (s Sides) Side(reads bool) lockmw.Locker {
 	if reads {
 		return s.Reader()
@@ -46,7 +46,7 @@ func (s Sides) Side(reads bool) lockmw.Locker {
 	return s.RW
 }
 
-// Nth is what the nth of several contenders uses, so that some of them exclude each other.
+// Nth returns the Locker of contender n, so that some contenders exclude each other.
 func (s Sides) Nth(n int) lockmw.Locker {
 	if n%2 == 1 {
 		return s.Rival
@@ -54,7 +54,7 @@ func (s Sides) Nth(n int) lockmw.Locker {
 	return s
 }
 
-// rivalOf is whom the holds of l exclude.
+// rivalOf returns the Locker that l's holds exclude.
 func rivalOf(l lockmw.Locker) lockmw.Locker {
 	if c, ok := l.(*Client); ok {
 		return c.Rival
@@ -65,7 +65,7 @@ func rivalOf(l lockmw.Locker) lockmw.Locker {
 // twoSided reports whether c tests both sides of an RWLocker together.
 func (c Config) twoSided() bool { return c.Mode == "write" || c.Server == nil && c.Mode != ReadMode }
 
-// RivalMode is what observers are told of those whom c's holds exclude, and the side that they use.
+// RivalMode returns the mode that observers see for the rivals of c's Locker. It also names their side.
 func (c Config) RivalMode() string {
 	switch {
 	case c.Mode != ReadMode:

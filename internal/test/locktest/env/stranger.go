@@ -7,11 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Unchanged checks that key's holder is as it was, apart from the time that passes.
+// Unchanged checks that key's holder hash has not changed, apart from its TTL.
 func (s *Server) Unchanged(key, before string) {
 	s.e.T.Helper()
 	if now := s.Show(s.RedisKey(key)); cutTTL(now) != cutTTL(before) {
-		s.e.T.Errorf("the holder was %s and is %s", before, now)
+		s.e.T.Errorf("the holder hash was %s and is %s", before, now)
 	}
 }
 
@@ -19,7 +19,7 @@ func cutTTL(shown string) string {
 	return shown[:strings.LastIndexByte(shown, ' ')+1]
 }
 
-// Plants are the things that somebody else may keep in Redis.
+// Plants are foreign values of each Redis type.
 var Plants = map[string]func(s *Server, at string) error{
 	"string": func(s *Server, at string) error { return s.Admin.Set(s.e.Ctx, at, "a stranger's", 0).Err() },
 	"list":   func(s *Server, at string) error { return s.Admin.RPush(s.e.Ctx, at, "a", "b").Err() },
@@ -27,14 +27,13 @@ var Plants = map[string]func(s *Server, at string) error{
 	"zset": func(s *Server, at string) error {
 		return s.Admin.ZAdd(s.e.Ctx, at, redis.Z{Score: 1, Member: "a"}).Err()
 	},
-	"hash": func(s *Server, at string) error { return s.Admin.HSet(s.e.Ctx, at, "9f8c:12", 1).Err() }, // as Redisson's
+	"hash": func(s *Server, at string) error { return s.Admin.HSet(s.e.Ctx, at, "9f8c:12", 1).Err() }, // such as Redisson's
 	"stream": func(s *Server, at string) error {
 		return s.Admin.XAdd(s.e.Ctx, &redis.XAddArgs{Stream: at, Values: []string{"a", "b"}}).Err()
 	},
 }
 
-// Plant puts a stranger's thing somewhere, and returns a check that it was left alone, which then
-// removes it.
+// Plant stores a foreign value at a key. check checks that the value is unchanged, and removes it.
 func (s *Server) Plant(kind, at string) (check func()) {
 	s.e.T.Helper()
 	if err := Plants[kind](s, at); err != nil {
@@ -50,7 +49,7 @@ func (s *Server) Plant(kind, at string) (check func()) {
 	}
 }
 
-// Show is what a key holds and for how long.
+// Show returns a key's type, value and TTL.
 func (s *Server) Show(at string) string {
 	kind := s.Admin.Type(s.e.Ctx, at).Val()
 	var what any

@@ -7,27 +7,27 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// Patience is how long a scenario waits for what must happen, before it gives up.
+// Patience limits how long a scenario waits for something that must happen.
 const Patience = time.Minute
 
-// MinLease is the shortest that WithLease allows.
+// MinLease is the shortest lease that WithLease accepts.
 const MinLease = 100 * time.Millisecond
 
-// Brief is a short wait, in which a server that is busy answers all the same.
+// Brief is a short wait in which a busy server still answers.
 func (e *Env) Brief() time.Duration { return e.Ample(250 * time.Millisecond) }
 
-// Times of the engine that scenarios count with.
+// Times of the engine that scenarios rely on.
 const (
 	PollInterval = 750 * time.Millisecond
 	BeatInterval = time.Second
-	DeadAfter    = 4 * time.Second // a process that was not seen for so long is dead
+	DeadAfter    = 4 * time.Second // a process that was not seen for this long is dead
 	AcceptWindow = 3 * time.Second
 	LocalPasses  = 32 // while another process waits
 )
 
-// Ample is how long a lease or a limit is to last within which something has to happen, such as a renewal: d in a
-// bubble, whose time stands still while anything is done. In real time it is several times d. There a busy machine may
-// let a process wait for seconds, and a hold that is lost then is rightly lost.
+// Ample returns the length of a lease or limit within which something must happen, such as a renewal. In a bubble it is d,
+// because time stands still during work. In real time it is several times d: a busy machine may delay a process for seconds,
+// and losing a shorter lease would then be correct.
 func (e *Env) Ample(d time.Duration) time.Duration {
 	if e.Config.realTime() {
 		return 5 * d
@@ -35,7 +35,7 @@ func (e *Env) Ample(d time.Duration) time.Duration {
 	return d
 }
 
-// Fewer is how often a scenario repeats what it repeats n times in the full suite without the race detector.
+// Fewer returns how many repetitions to run: n in the full suite without the race detector, otherwise fewer.
 func Fewer(n int) int {
 	if race.Enabled || !suite.Full() {
 		return n / 4
@@ -43,8 +43,8 @@ func Fewer(n int) int {
 	return n
 }
 
-// CallLimit is the time that a call is given where nothing is answered.
+// CallLimit is the timeout of calls that receive no answer.
 const CallLimit = 100 * time.Millisecond
 
-// ClockStep is by how much a stepped clock is wrong.
+// ClockStep is the error of a stepped clock.
 const ClockStep = time.Minute

@@ -11,26 +11,26 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Waiter is a call that waits for a lock.
+// A Waiter is a call that may wait for a lock.
 type Waiter struct {
 	E      *Env
 	Cancel context.CancelFunc
 	Done   chan struct{} // closed when the call has returned
 
-	// Set before done is closed.
+	// Set before Done is closed.
 	Ctx  context.Context
 	Held *judge.Held
 	Err  error
 	At   time.Time
 }
 
-// Wait starts a call for a lock that somebody else has, and returns when it is queued: a rival of l.
+// Wait starts a call of l's rival for a held lock, and returns once it is queued.
 func (e *Env) Wait(l lockmw.Locker, key string, opts ...lockmw.Option) *Waiter {
 	e.T.Helper()
 	return e.WaitWith(e.Ctx, l, key, opts...)
 }
 
-// WaitWith is Wait with another context than the scenario's.
+// WaitWith is Wait with a context other than the scenario's.
 func (e *Env) WaitWith(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) *Waiter {
 	e.T.Helper()
 	w, queued := e.Arrive(ctx, l, key, opts...)
@@ -40,8 +40,8 @@ func (e *Env) WaitWith(ctx context.Context, l lockmw.Locker, key string, opts ..
 	return w
 }
 
-// Arrive is WaitWith for a lock that may happen to be free: it returns when the call is queued, and the holder knows of it, or
-// when it is over.
+// Arrive is WaitWith for a lock that may be free. It returns once the call is queued and the holder knows of it, or once the
+// call has returned.
 func (e *Env) Arrive(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (w *Waiter, queued bool) {
 	e.T.Helper()
 	waits := make(chan struct{})
@@ -53,7 +53,7 @@ func (e *Env) Arrive(ctx context.Context, l lockmw.Locker, key string, opts ...l
 	select {
 	case <-waits:
 		queued = true
-		e.Heard(key)
+		e.AwaitMessages(key)
 	case <-w.Done:
 	case <-time.After(Patience):
 		e.T.Fatal("the call neither waits nor returns")
@@ -61,7 +61,7 @@ func (e *Env) Arrive(ctx context.Context, l lockmw.Locker, key string, opts ...l
 	return w, queued
 }
 
-// Call starts a call that may or may not have to wait.
+// Call starts a call that may have to wait.
 func (e *Env) Call(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) *Waiter {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Waiter{E: e, Cancel: cancel, Done: make(chan struct{})}
@@ -77,17 +77,17 @@ func (e *Env) Call(ctx context.Context, l lockmw.Locker, key string, opts ...loc
 	return w
 }
 
-// Returns waits for the end of the call.
+// Returns waits until the call has returned.
 func (w *Waiter) Returns(within time.Duration) bool {
 	w.E.T.Helper()
-	if w.Returned() || w.E.Pace.Wait(w.Done, within) { // it must not lose against a limit of 0
+	if w.Returned() || w.E.Pace.Wait(w.Done, within) { // with a limit of 0, a returned call must win
 		return true
 	}
 	w.E.T.Errorf("the call has not returned after %v, %s", within, w.late())
 	return false
 }
 
-// late says when the call returns that has not in time: a message that was missed costs a poll, for example.
+// late reports when a late call returned. For example, a missed message costs a poll interval.
 func (w *Waiter) late() string {
 	const patience = 3 * time.Second
 	start := time.Now()
@@ -119,7 +119,7 @@ func (w *Waiter) Fails(within time.Duration, want ...error) {
 	}
 }
 
-// First returns the first of the calls that returns.
+// First returns the first call to return.
 func First(within time.Duration, waiters []*Waiter) *Waiter {
 	e := waiters[0].E
 	e.T.Helper()
@@ -164,7 +164,7 @@ func (w *Waiter) IsWaiting() {
 	}
 }
 
-// Returned reports whether the call has.
+// Returned reports whether the call has returned.
 func (w *Waiter) Returned() bool {
 	select {
 	case <-w.Done:
@@ -174,13 +174,13 @@ func (w *Waiter) Returned() bool {
 	}
 }
 
-// RunsBy checks that the waiting call gets the lock until then, or soon after, and soon if that time is over.
+// RunsBy checks that the call gets the lock by then, with a tolerance of Soon.
 func (w *Waiter) RunsBy(then time.Time) {
 	w.E.T.Helper()
 	w.Gets(max(0, time.Until(then)) + w.E.Soon)
 }
 
-// RunInOrder lets calls that wait have the lock one after the other, and checks that the others wait.
+// RunInOrder lets waiting calls take the lock one by one, and checks that the others still wait.
 func RunInOrder(waiters []*Waiter) {
 	if len(waiters) > 0 {
 		waiters[0].E.T.Helper()
@@ -188,7 +188,7 @@ func RunInOrder(waiters []*Waiter) {
 	}
 }
 
-// RunInOrderWithin is RunInOrder where each has the lock within d: the messages of grants may be lost, for example.
+// RunInOrderWithin is RunInOrder with a limit of d for each grant, such as where messages may be lost.
 func RunInOrderWithin(d time.Duration, waiters []*Waiter) {
 	for i, w := range waiters {
 		w.E.T.Helper()

@@ -12,21 +12,21 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Roles has the role of a child that can be told how to wait.
+// Roles has the role of a holder process whose calls take options.
 var Roles = env.Roles{queuerRole: beQueuer}
 
 const queuerRole = "queuer"
 
-// A order is an order to a queuer: a holder that can be told how to wait.
+// An order is an env.Order with options for the call.
 type order struct {
 	env.Order
-	Name   string        // by which the queue shows the call
-	Wait   time.Duration // 0: until it is cancelled
-	Ticket string        // "": none
+	Name   string        // shown in the queue
+	Wait   time.Duration // 0: until cancelled
+	Ticket string        // "": no kept place
 	Keep   time.Duration
 }
 
-// options are those of the call.
+// options returns the options of the call.
 func (o *order) options() []lockmw.Option {
 	opts := []lockmw.Option{lockmw.WithObserver(&lockmw.Observer{
 		TraceParent: func(context.Context) string { return o.Name },
@@ -42,7 +42,7 @@ func (o *order) options() []lockmw.Option {
 
 type optionsKey struct{}
 
-// queuerRole is holderRole with more options, which the Locker finds in the context.
+// beQueuer runs a Holder whose Locker takes more options from the context.
 func beQueuer(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.Encoder) error {
 	withOptions := func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		more, _ := ctx.Value(optionsKey{}).([]lockmw.Option)
@@ -67,7 +67,7 @@ func beQueuer(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *jso
 			continue
 		}
 		if h.Calls[o.Call] != nil {
-			return errors.New("two calls with one number")
+			return errors.New("duplicate call number")
 		}
 		c := &env.HeldCall{H: h, N: o.Call, Key: o.Key}
 		h.Calls[o.Call] = c
@@ -77,7 +77,7 @@ func beQueuer(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *jso
 	}
 }
 
-// queuer starts a process whose calls can be told how to wait.
+// queuer starts a process with the role queuerRole.
 func queuer(e *env.Env) *env.Process {
 	e.T.Helper()
 	e.Rec.KeepSpans()
@@ -87,11 +87,11 @@ func queuer(e *env.Env) *env.Process {
 	return p
 }
 
-// ask has a queuer ask for a lock. Not safe for concurrent use.
+// ask makes a queuer call Lock. It is not safe for concurrent use.
 func ask(p *env.Process, o order) *env.Remote {
 	p.E.T.Helper()
 	p.Mu.Lock()
-	c := &env.Remote{P: p, N: len(p.Calls), Key: o.Key, Said: make(map[string]judge.Report)}
+	c := &env.Remote{P: p, N: len(p.Calls), Key: o.Key, Reports: make(map[string]judge.Report)}
 	p.Calls = append(p.Calls, c)
 	p.Mu.Unlock()
 	o.Do, o.Call = "lock", c.N

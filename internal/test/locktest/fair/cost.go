@@ -9,13 +9,13 @@ import (
 )
 
 var cost = []env.Scenario{
-	env.Case("an acquisition costs at most three commands with 1000 who wait, polls included", fewCommands, env.Fair|env.OnServer|env.Shares|env.Costly),
+	env.Case("an acquisition among 1000 waiters costs at most three commands, including polls", fewCommands, env.Fair|env.OnServer|env.Shares|env.Costly),
 }
 
 func fewCommands(e *env.Env) {
 	const most = 3
 	clients, key := e.Clients(4), e.Key("item")
-	work := time.Millisecond // so long that polls are due
+	work := time.Millisecond // long enough for polls to become due
 	if e.Config.Bubble {
 		work *= 4
 	}
@@ -49,7 +49,7 @@ func fewCommands(e *env.Env) {
 	for _, c := range clients {
 		for _, command := range c.Wire.Sent() {
 			if slices.Contains([]string{"hello", "client"}, command[0]) {
-				continue // the beginning of a connection
+				continue // connection setup
 			}
 			sent[command[0]]++
 			total++

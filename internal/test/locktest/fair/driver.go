@@ -10,35 +10,35 @@ import (
 )
 
 var driven = []env.Scenario{
-	env.Case("the survivors of processes that are killed at random keep their order", killedAtRandom, env.Fair|env.InRealTime|env.Shares),
+	env.Case("randomly killed processes do not change the order of the others", killedAtRandom, env.Fair|env.InRealTime|env.Shares),
 }
 
-// A driver has the processes of a scenario queue for one key over and over.
+// A driver makes processes queue for one key in a loop.
 type driver struct {
 	line
 	wg sync.WaitGroup
 
-	mu     sync.Mutex // guards what is below, and what the processes are told
+	mu     sync.Mutex // guards the fields below and the orders to the processes
 	stop   bool
-	tokens map[string]int64 // by the names of the calls that were granted
+	tokens map[string]int64 // by the name of the granted call
 }
 
 const driverLease = 900 * time.Millisecond
 
-// killedAtRandom looks at the queue all the time: of two who were seen in it the one in front has to be
-// granted first, if both are.
+// killedAtRandom samples the queue continuously. Of two calls seen in the queue, the one in front must be granted first, if
+// both are granted.
 func killedAtRandom(e *env.Env) {
-	const kills, grants = 2, 80 // between two kills
+	const kills, grants = 2, 80 // between kills
 	d := &driver{line: line{e: e, key: e.Key("item")}, tokens: make(map[string]int64)}
 	processes := []*env.Process{d.start(), d.start(), d.start()}
-	seen := make(map[[2]string]bool) // who was in front of whom
+	seen := make(map[[2]string]bool) // pairs of front and back
 	for killed, next := 0, grants; killed < kills; {
 		d.look(seen)
 		if d.granted() < next {
 			continue
 		}
 		i := rand.IntN(len(processes))
-		d.mu.Lock() // it is told nothing meanwhile
+		d.mu.Lock() // no orders during the kill
 		processes[i].Kill()
 		d.mu.Unlock()
 		processes[i] = d.start()
@@ -59,7 +59,7 @@ func killedAtRandom(e *env.Env) {
 		}
 		compared++
 		if front > back {
-			e.T.Errorf("%s was in front of %s, and was granted the lock after it", pair[0], pair[1])
+			e.T.Errorf("%s was in front of %s but was granted the lock later", pair[0], pair[1])
 		}
 	}
 	e.TB.Logf("%d grants, %d of %d pairs in the queue compared", len(d.tokens), compared, len(seen))
@@ -69,7 +69,7 @@ func killedAtRandom(e *env.Env) {
 	e.Reaped(d.key)
 }
 
-// look notes who is in front of whom.
+// look records the order of the queue.
 func (d *driver) look(seen map[[2]string]bool) {
 	names := queue(d.e, d.key)
 	for i, front := range names {
@@ -86,7 +86,7 @@ func (d *driver) granted() int {
 	return len(d.tokens)
 }
 
-// start starts a process with several calls under way.
+// start starts a process with six concurrent callers.
 func (d *driver) start() *env.Process {
 	p := queuer(d.e)
 	for range 6 {
@@ -98,7 +98,7 @@ func (d *driver) start() *env.Process {
 	return p
 }
 
-// round is one call. It returns false if there should be no more.
+// round makes one call. It returns false if the caller should stop.
 func (d *driver) round(p *env.Process) bool {
 	d.mu.Lock()
 	if d.stop || ended(p) {
@@ -120,7 +120,7 @@ func (d *driver) round(p *env.Process) bool {
 	return ok
 }
 
-// ended reports whether the process has.
+// ended reports whether the process has ended.
 func ended(p *env.Process) bool {
 	select {
 	case <-p.Over:
@@ -130,20 +130,20 @@ func ended(p *env.Process) bool {
 	}
 }
 
-// comes waits for an event of the call, and returns false if the process has ended before.
+// comes waits for an event of the call. It returns false if the process ends first.
 func comes(c *env.Remote, event string) (r judge.Report, ok bool) {
 	limit := time.NewTimer(env.Patience)
 	defer limit.Stop()
 	for {
 		c.P.Mu.Lock()
-		r, ok = c.Said[event]
-		news, trouble := c.P.News, c.Said[judge.Failed]
+		r, ok = c.Reports[event]
+		news, trouble := c.P.News, c.Reports[judge.Failed]
 		c.P.Mu.Unlock()
 		switch {
 		case ok:
 			return r, true
 		case trouble.Event != "":
-			c.P.E.T.Errorf("the call of the other process: %s", trouble.Err)
+			c.P.E.T.Errorf("the other process: %s", trouble.Err)
 			return r, false
 		}
 		select {
@@ -151,7 +151,7 @@ func comes(c *env.Remote, event string) (r judge.Report, ok bool) {
 		case <-c.P.Over:
 			return r, false
 		case <-limit.C:
-			c.P.E.T.Errorf("the call of the other process is not %s after %v", event, env.Patience)
+			c.P.E.T.Errorf("the other process did not report %q within %v", event, env.Patience)
 			return r, false
 		}
 	}

@@ -1,4 +1,4 @@
-// Package fair has the scenarios of a Locker that is first come, first served.
+// Package fair contains the scenarios of fair Lockers, which serve calls in order.
 package fair
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/env"
 )
 
-// Groups are the scenarios, by what they are about.
+// Groups are the scenarios, by subject.
 var Groups = []env.Group{
 	{Name: "first come, first served", Scenarios: slices.Concat(
 		orders, kinds, cost, leaving, clocks, driven, positions,

@@ -9,7 +9,7 @@ import (
 )
 
 var kinds = []env.Scenario{
-	env.Case("fair, plain and write locks of one key stand in one queue", kindsInOneQueue, env.Fair|env.Mixes|env.OnServer|env.Shares|env.Sample),
+	env.Case("fair, plain and write locks of a key share one queue", kindsInOneQueue, env.Fair|env.Mixes|env.OnServer|env.Shares|env.Sample),
 }
 
 func kindsInOneQueue(e *env.Env) {
@@ -35,7 +35,7 @@ func kindsInOneQueue(e *env.Env) {
 	q.run()
 }
 
-// inspect returns what the server has of a key.
+// inspect returns an Inspector's status of key.
 func inspect(e *env.Env, key string) lockmw.Status {
 	e.T.Helper()
 	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))

@@ -11,14 +11,14 @@ import (
 )
 
 var leaving = []env.Scenario{
-	env.Case("those who give up leave no ghost, and the others keep their order", leavers, env.Fair|env.Shares|env.Sample),
-	env.Case("those who are killed at the head and in the middle leave no ghost", killedInLine, env.Fair|env.InRealTime|env.Shares),
-	env.Case("one that was taken for dead comes back to its old place", takenForDead, env.Fair|env.OnServer|env.InBubble),
-	env.Case("one whose process was stopped comes back to its old place", stoppedInLine, env.Fair|env.InRealTime|env.Shares),
+	env.Case("cancelled calls leave no tickets, and the others keep their order", leavers, env.Fair|env.Shares|env.Sample),
+	env.Case("killed waiters leave no tickets", killedInLine, env.Fair|env.InRealTime|env.Shares),
+	env.Case("a waiter that was considered dead returns to its old place", takenForDead, env.Fair|env.OnServer|env.InBubble),
+	env.Case("a waiter of a stopped process returns to its old place", stoppedInLine, env.Fair|env.InRealTime|env.Shares),
 }
 
 var clocks = withTickets([]env.Scenario{
-	env.Case("the order is not that of clocks", orderOverClockSteps, env.Fair|env.OnServer|env.InBubble),
+	env.Case("clock steps do not change the order", orderOverClockSteps, env.Fair|env.OnServer|env.InBubble),
 })
 
 func leavers(e *env.Env) {
@@ -27,7 +27,7 @@ func leavers(e *env.Env) {
 	for i := range 18 {
 		q.join(clients[i%len(clients)])
 	}
-	for _, i := range []int{17, 9, 8, 7, 0} { // the last, several in a row, the first
+	for _, i := range []int{17, 9, 8, 7, 0} { // the last one, several in a row, and the first one
 		s := q.calls[i]
 		s.Cancel()
 		q.givesUp(s, context.Canceled)
@@ -37,7 +37,7 @@ func leavers(e *env.Env) {
 		first := q.calls[0]
 		ctx, held := first.Gets(e.Soon)
 		q.leave(first)
-		if n := len(q.calls); n > 2 { // while somebody of the line has the lock
+		if n := len(q.calls); n > 2 { // while the first call holds the lock
 			gone := q.calls[rand.IntN(n)]
 			gone.Cancel()
 			q.givesUp(gone, context.Canceled)
@@ -70,7 +70,7 @@ func killedInLine(e *env.Env) {
 	e.Reaped(q.key)
 }
 
-// takenForDead has a client lose sight of the server for so long that its tickets are reaped.
+// takenForDead disconnects a client for so long that its tickets are removed.
 func takenForDead(e *env.Env) {
 	c, absent, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
 	ctx, held := e.Lock(c, q.key)
@@ -91,7 +91,7 @@ func takenForDead(e *env.Env) {
 	}
 	absent.Wire.Restore()
 	q.leave(before, next)
-	q.standsWithin(env.Patience) // those who were lost are where they were
+	q.standsWithin(env.Patience) // the removed tickets have their old places
 	q.join(c)
 	next.ends()
 	q.run()
@@ -111,7 +111,7 @@ func stoppedInLine(e *env.Env) {
 	next.Gets(env.AcceptWindow + env.PollInterval + e.Soon)
 	p.Child.Resume(e.TB)
 	q.leave(next)
-	q.stands() // among them the one that was lost
+	q.stands() // including the removed ticket
 	lost.stillWaits()
 	q.join(c)
 	next.ends()

@@ -13,8 +13,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A line is the calls that wait for a key in the order in which they came: what the queue of a fair
-// lock has to be.
+// A line lists the waiting calls for a key in the order of their arrival. The queue of a fair lock must match it.
 type line struct {
 	e     *env.Env
 	key   string
@@ -22,21 +21,21 @@ type line struct {
 	named int
 }
 
-// A standing is a call in a line, of this process or another.
+// A standing is a call in a line, from this process or another one.
 type standing struct {
 	*env.Waiter
-	remote *env.Remote // of another process; there is no waiter then
-	name   string      // by which the queue shows it
+	remote *env.Remote // for a call of another process, which has no Waiter
+	name   string      // shown in the queue
 
 	mu       sync.Mutex
-	told     []lockmw.Contention // at the start, and each time that it has moved up
+	notices  []lockmw.Contention // received at the start and after each move
 	acquired bool
-	late     bool // it was told of its place when it had the lock
+	late     bool // a position was reported after the grant
 }
 
 func newLine(e *env.Env, key string) *line { return &line{e: e, key: key} }
 
-// newName returns a name that no other call in the line has.
+// newName returns a unique name for a call.
 func (q *line) newName() string {
 	q.named++
 	return fmt.Sprintf("%s%d", callName, q.named)
@@ -44,12 +43,12 @@ func (q *line) newName() string {
 
 const callName = "call-"
 
-// observer names the call, and keeps what it is told.
+// observer names the call and records its notifications.
 func (s *standing) observer() lockmw.Option {
 	return lockmw.WithObserver(&lockmw.Observer{
 		TraceParent: func(context.Context) string { return s.name },
-		Contended:   func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.hears(c) },
-		Waiting:     func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.hears(c) },
+		Contended:   func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.notify(c) },
+		Waiting:     func(_ context.Context, _ lockmw.Attempt, c lockmw.Contention) { s.notify(c) },
 		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -59,27 +58,27 @@ func (s *standing) observer() lockmw.Option {
 	})
 }
 
-func (s *standing) hears(c lockmw.Contention) {
+func (s *standing) notify(c lockmw.Contention) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = append(s.told, c)
+	s.notices = append(s.notices, c)
 	s.late = s.late || s.acquired
 }
 
-// heard returns what the call was told.
-func (s *standing) heard() []lockmw.Contention {
+// notified returns the notifications of the call.
+func (s *standing) notified() []lockmw.Contention {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.told)
+	return slices.Clone(s.notices)
 }
 
-// join has a call wait at the end of the line, and returns when it stands there.
+// join starts a call and returns once it is at the end of the line.
 func (q *line) join(l lockmw.Locker, opts ...lockmw.Option) *standing {
 	q.e.T.Helper()
 	return q.joinAt(len(q.calls), l, opts...)
 }
 
-// joinAt is join of a call that belongs before those that came later.
+// joinAt is join for a call whose place is i.
 func (q *line) joinAt(i int, l lockmw.Locker, opts ...lockmw.Option) *standing {
 	q.e.T.Helper()
 	s := &standing{name: q.newName()}
@@ -89,7 +88,7 @@ func (q *line) joinAt(i int, l lockmw.Locker, opts ...lockmw.Option) *standing {
 	return s
 }
 
-// joinIn is join of a call in another process.
+// joinIn is join for a call in another process.
 func (q *line) joinIn(p *env.Process, opts ...func(*order)) *standing {
 	q.e.T.Helper()
 	return q.joinInAt(len(q.calls), p, opts...)
@@ -104,22 +103,22 @@ func (q *line) joinInAt(i int, p *env.Process, opts ...func(*order)) *standing {
 	}
 	s.remote = ask(p, o)
 	s.remote.Waits()
-	q.e.Heard(q.key)
+	q.e.AwaitMessages(q.key)
 	q.calls = slices.Insert(q.calls, i, s)
 	q.stands()
 	return s
 }
 
-// leave takes a call off the line.
+// leave removes calls from the line.
 func (q *line) leave(gone ...*standing) {
 	q.calls = slices.DeleteFunc(q.calls, func(s *standing) bool { return slices.Contains(gone, s) })
 }
 
-// stands checks that the server's queue is the line, or is about to be.
+// stands waits until the server's queue matches the line.
 func (q *line) stands() {
 	q.e.T.Helper()
 	within := env.Patience
-	if q.e.Config.Bubble { // in which more would happen meanwhile
+	if q.e.Config.Bubble { // waiting longer would let more happen
 		within = q.e.Soon
 	}
 	q.standsWithin(within)
@@ -133,7 +132,7 @@ func (q *line) standsWithin(d time.Duration) {
 	want := q.names()
 	missing := q.e.Pace.Await(d, func() string {
 		if got := queue(q.e, q.key); !slices.Equal(got, want) {
-			return fmt.Sprintf("the queue is %q, and should be %q", got, want)
+			return fmt.Sprintf("the queue is %q, want %q", got, want)
 		}
 		return ""
 	})
@@ -150,10 +149,10 @@ func (q *line) names() []string {
 	return names
 }
 
-// queue returns the names of the calls in the server's queue, in its order.
+// queue returns the names of the calls in the server's queue, in order.
 func queue(e *env.Env, key string) []string {
 	e.T.Helper()
-	p := e.Server.Admin.TxPipeline() // both in the same moment
+	p := e.Server.Admin.TxPipeline() // both at the same instant
 	ids := p.ZRange(e.Ctx, e.Server.QueueKey(key), 0, -1)
 	tickets := p.HGetAll(e.Ctx, e.Server.TicketsKey(key))
 	if _, err := p.Exec(e.Ctx); err != nil {
@@ -166,7 +165,7 @@ func queue(e *env.Env, key string) []string {
 	return names
 }
 
-// nameIn finds the name in what the server has of a ticket.
+// nameIn finds the call's name in the stored details of a ticket.
 func nameIn(record string) string {
 	for field := range strings.FieldsSeq(record) {
 		if strings.HasPrefix(field, callName) {
@@ -176,7 +175,7 @@ func nameIn(record string) string {
 	return "?"
 }
 
-// run lets the calls have the lock, which is being unlocked, one after the other.
+// run lets all calls take the lock, which is being released, one by one.
 func (q *line) run() {
 	q.e.T.Helper()
 	for len(q.calls) > 0 {
@@ -184,15 +183,15 @@ func (q *line) run() {
 	}
 }
 
-// next is run of the first call.
+// next lets the first call take and release the lock.
 func (q *line) next() {
 	q.e.T.Helper()
 	q.calls[0].has()
-	q.goesOn()
+	q.finishFirst()
 }
 
-// goesOn has the first call, which has the lock, end its hold. Nobody else has it meanwhile.
-func (q *line) goesOn() {
+// finishFirst releases the hold of the first call, after checking that the others still wait.
+func (q *line) finishFirst() {
 	q.e.T.Helper()
 	first := q.calls[0]
 	q.calls = q.calls[1:]
@@ -202,7 +201,7 @@ func (q *line) goesOn() {
 	first.ends()
 }
 
-// has checks that the call gets the lock at once.
+// has checks that the call gets the lock immediately.
 func (s *standing) has() {
 	if s.remote != nil {
 		s.remote.P.E.T.Helper()
@@ -217,14 +216,14 @@ func (s *standing) has() {
 func (s *standing) stillWaits() {
 	if s.remote != nil {
 		s.remote.P.E.T.Helper()
-		s.remote.HasNot(judge.Granted)
+		s.remote.NotReported(judge.Granted)
 		return
 	}
 	s.E.T.Helper()
 	s.IsWaiting()
 }
 
-// ends unlocks what the call has got.
+// ends unlocks the call's hold.
 func (s *standing) ends() {
 	if s.remote != nil {
 		s.remote.P.E.T.Helper()
@@ -235,11 +234,11 @@ func (s *standing) ends() {
 	s.E.Unlock(s.Ctx, s.Held)
 }
 
-// givesUp checks that the call ends without the lock, and takes it off the line.
+// givesUp checks that the call fails with ErrBusy and want, and removes it from the line.
 func (q *line) givesUp(s *standing, want ...error) {
 	q.e.T.Helper()
 	s.Fails(env.Patience, append(want, lockmw.ErrBusy)...)
 	q.leave(s)
 	q.stands()
-	q.e.Pass(time.Millisecond) // in a bubble none would
+	q.e.Pass(time.Millisecond) // time does not pass by itself in a bubble
 }

@@ -14,32 +14,31 @@ import (
 )
 
 var modelled = withTickets([]env.Scenario{
-	env.Case("random arrivals and departures do what a simple model of the queue does", randomQueue, env.Fair|env.Shares),
+	env.Case("random operations match a simple model of the queue", randomQueue, env.Fair|env.Shares),
 })
 
 func randomQueue(e *env.Env) {
 	e.Compare(func(t *rapid.T, clients []*env.Client) env.Model { return newFairModel(e, t, clients) })
 }
 
-// A model is what a fair lock should be: a holder or none, a list of those who wait, and places that
-// are kept for those who are away.
+// A model is a simple fair lock: an optional holder, a list of waiters, and kept places.
 type model struct {
 	line
 	clients []*env.Client
 	holder  *call // nil: free
 	queue   []*call
 	away    map[string]*place // by ticket
-	last    int               // the place at the end
+	last    int               // the highest place so far
 }
 
-// A call is a call in the queue, or the hold that came of it.
+// A call is a call in the queue, or the hold that it received.
 type call struct {
 	*standing
 	client *env.Client
 	place  int
-	ticket string // "": none
+	ticket string // "": no kept place
 	keep   time.Duration
-	until  time.Time // when its limit is over; zero: never
+	until  time.Time // end of its wait limit; zero: no limit
 	ctx    context.Context
 	held   *judge.Held
 }
@@ -59,7 +58,7 @@ func (m *model) Actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"":        m.check,
 		"arrive":  m.arrive,
-		"arrive2": m.arrive, // twice as often as the others
+		"arrive2": m.arrive, // twice as likely as the others
 		"try":     m.try,
 		"cancel":  m.cancel,
 		"unlock":  m.unlock,
@@ -81,10 +80,10 @@ func (m *model) End() {
 	for _, ticket := range tickets {
 		_, held, err := m.e.Rec.Lock(m.e.Ctx, m.clients[0], m.key, lockmw.WithPlace(ticket, longKept), lockmw.WithWait(m.e.Ample(m.e.Soon)))
 		if err != nil {
-			m.e.T.Errorf("when all is over: %v", err)
+			m.e.T.Errorf("taking the lock at the end: %v", err)
 			continue
 		}
-		_ = held.Unlock() // which gives up the place
+		_ = held.Unlock() // ends the kept place
 	}
 	for _, v := range m.e.Rec.Violations() {
 		m.e.T.Error(v)
@@ -93,13 +92,13 @@ func (m *model) End() {
 
 var tickets = []string{"one", "two", "three"}
 
-// call draws a call and the place that it takes.
+// call draws a call and determines its place.
 func (m *model) call(t *rapid.T) (*call, []lockmw.Option) {
 	c := &call{client: env.Draw(t, "client", m.clients)}
 	var opts []lockmw.Option
 	if ticket := rapid.SampledFrom(append(tickets, "", "")).Draw(t, "ticket"); !m.present(ticket) {
 		c.ticket, c.keep = ticket, longKept
-		if m.e.Config.Bubble { // elsewhere it is not known exactly when it ends
+		if m.e.Config.Bubble { // in real time the end of the kept place is inexact
 			c.keep = time.Duration(rapid.IntRange(1, 8).Draw(t, "keep"))*time.Second + 50*time.Millisecond
 		}
 		if ticket != "" {
@@ -115,8 +114,8 @@ func (m *model) call(t *rapid.T) (*call, []lockmw.Option) {
 	return c, opts
 }
 
-// present reports whether a call with the ticket waits or holds the lock: which of two calls with one
-// ticket is served first is not said.
+// present reports whether a call with the ticket waits or holds the lock. The order of two calls with the same ticket is
+// undefined.
 func (m *model) present(ticket string) bool {
 	return m.holder != nil && m.holder.ticket == ticket ||
 		slices.ContainsFunc(m.queue, func(c *call) bool { return c.ticket == ticket })
@@ -124,7 +123,7 @@ func (m *model) present(ticket string) bool {
 
 func (m *model) arrive(t *rapid.T) {
 	if len(m.queue) >= 6 {
-		t.Skip("enough wait")
+		t.Skip("the queue is full")
 	}
 	c, opts := m.call(t)
 	if m.holder == nil {
@@ -144,11 +143,11 @@ func (m *model) arrive(t *rapid.T) {
 	delete(m.away, c.ticket)
 	c.standing = m.joinAt(at, c.client, opts...)
 	if want := fmt.Sprintf("%d of %d", at+1, len(m.queue)); c.standing.place() != want {
-		t.Errorf("a call was told %s, and stands %s", c.standing.place(), want)
+		t.Errorf("a call was notified of %s; its position is %s", c.standing.place(), want)
 	}
 }
 
-// gets has a call take the lock, which is free.
+// gets lets a call take the free lock.
 func (m *model) gets(c *call, opts []lockmw.Option) {
 	c.ctx, c.held = m.e.Lock(c.client, m.key, append(opts, lockmw.WithWait(0))...)
 	m.holder = c
@@ -166,7 +165,7 @@ func (m *model) try(t *rapid.T) {
 
 func (m *model) cancel(t *rapid.T) {
 	if len(m.queue) == 0 {
-		t.Skip("nobody waits")
+		t.Skip("no waiters")
 	}
 	c := env.Draw(t, "waiter", m.queue)
 	c.standing.Cancel()
@@ -174,7 +173,7 @@ func (m *model) cancel(t *rapid.T) {
 	c.standing.Fails(m.e.Soon, lockmw.ErrBusy, context.Canceled)
 }
 
-// leaves takes a call off the queue that has not got the lock, and keeps its place.
+// leaves removes a call without the lock from the queue and keeps its place.
 func (m *model) leaves(c *call, now time.Time) {
 	m.queue = slices.DeleteFunc(m.queue, func(other *call) bool { return other == c })
 	m.leave(c.standing)
@@ -218,7 +217,7 @@ func (m *model) reenter(t *rapid.T) {
 	}
 }
 
-// PassTime implements env.Model: it lets calls reach their limits, and places end.
+// PassTime implements env.Model. Calls may reach their limits and kept places may expire.
 func (m *model) PassTime(t *rapid.T) {
 	m.e.Pass(time.Duration(rapid.IntRange(1, 40).Draw(t, "tenths")) * 100 * time.Millisecond)
 }
@@ -226,7 +225,7 @@ func (m *model) PassTime(t *rapid.T) {
 // check compares the lock with the model after each operation.
 func (m *model) check(*rapid.T) {
 	if m.e.Config.Bubble {
-		m.e.Pass(time.Millisecond) // no two operations are at the same time
+		m.e.Pass(time.Millisecond) // so that no two operations happen at the same time
 		for !m.expire() {
 			m.e.Pass(time.Millisecond)
 		}
@@ -242,8 +241,8 @@ func (m *model) check(*rapid.T) {
 	}
 }
 
-// expire ends what has ended by now. It returns false if that took time, or if something is about to end,
-// which may or may not be over when it is looked at: those of a run who were served are in the queue for 20 ms more.
+// expire applies expired limits to the model. It returns false if something is about to expire, so that the server may or may
+// not have noticed. Served calls of a grant batch stay in the queue for 20 ms more.
 func (m *model) expire() bool {
 	const near = 30 * time.Millisecond
 	settled := true

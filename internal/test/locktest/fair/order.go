@@ -11,13 +11,13 @@ import (
 )
 
 var orders = []env.Scenario{
-	env.Case("calls run in the order in which they came", strictOrder, env.Fair|env.Shares|env.Sample),
-	env.Case("calls of several processes run in the order in which they came", orderOverProcesses, env.Fair|env.InRealTime|env.Shares|env.Sample),
-	env.Case("5000 that came one after the other run in that order", manyInOrder, env.Fair|env.InProcess),
-	env.Case("5000 that came at once run in the order of the queue", manyAtOnce, env.Fair|env.OnServer|env.Shares|env.Costly),
-	env.Case("a try overtakes nobody who waits", triesOvertakeNobody, env.Fair|env.Shares),
-	env.Case("a try does not overtake those who wait for the end of a lease", triesAtTheEndOfALease, env.Fair|env.Shares),
-	env.Case("calls keep their order while the server stops for longer than their leases", orderOverAStop, env.Fair|env.InRealTime|env.Alone),
+	env.Case("calls run in the order of their arrival", strictOrder, env.Fair|env.Shares|env.Sample),
+	env.Case("calls of several processes run in the order of their arrival", orderOverProcesses, env.Fair|env.InRealTime|env.Shares|env.Sample),
+	env.Case("5000 calls one after the other run in order", manyInOrder, env.Fair|env.InProcess),
+	env.Case("5000 concurrent calls run in queue order", manyAtOnce, env.Fair|env.OnServer|env.Shares|env.Costly),
+	env.Case("TryLock does not overtake waiters", triesOvertakeNobody, env.Fair|env.Shares),
+	env.Case("TryLock does not overtake waiters at the end of a lease", triesAtTheEndOfALease, env.Fair|env.Shares),
+	env.Case("calls keep their order while the server is stopped for longer than their leases", orderOverAStop, env.Fair|env.InRealTime|env.Alone),
 }
 
 func strictOrder(e *env.Env) {
@@ -53,13 +53,13 @@ func orderOverProcesses(e *env.Env) {
 	q.run()
 }
 
-// Grants come too late then, because their answers were on the way when the server stopped.
+// orderOverAStop makes grants arrive late, because their answers are under way when the server stops.
 func orderOverAStop(e *env.Env) {
-	const fixed = 8 * time.Second // in which all calls come
+	const fixed = 8 * time.Second // time for all calls to queue
 	lease := e.Ample(600 * time.Millisecond)
 	clients, lines := e.Clients(5), make([]*line, 8)
-	var leases []func()       // checks that they are over
-	var first, last time.Time // ends of them
+	var leases []func()       // checks that the leases have ended
+	var first, last time.Time // the first and the last deadline
 	for i := range lines {
 		q := newLine(e, e.Key("item"))
 		lines[i] = q
@@ -79,18 +79,18 @@ func orderOverAStop(e *env.Env) {
 	for i, q := range lines {
 		leases[i]()
 		for len(q.calls) > 0 {
-			q.calls[0].Gets(env.Patience) // the message of a grant may be lost, and then a poll brings it
-			q.goesOn()
+			q.calls[0].Gets(env.Patience) // if the grant's message is lost, a poll finds the grant
+			q.finishFirst()
 		}
 	}
 }
 
-// many is how many calls are many.
+// many returns the number of calls for load scenarios.
 func many(e *env.Env) int {
 	switch {
 	case race.Enabled:
 		return 300
-	case e.Server != nil && e.Server.Mini != nil: // it sorts its queue anew at each look
+	case e.Server != nil && e.Server.Mini != nil: // it sorts its queue at each access
 		return 1000
 	}
 	return 5000
@@ -107,7 +107,7 @@ func manyInOrder(e *env.Env) {
 	for i, w := range waiters {
 		ctx, held := w.Gets(e.Soon)
 		if held.Nth != i+2 {
-			e.T.Fatalf("call %d was grant %d", i+2, held.Nth)
+			e.T.Fatalf("call %d received grant %d", i+2, held.Nth)
 		}
 		e.Unlock(ctx, held)
 	}
@@ -154,12 +154,11 @@ func manyAtOnce(e *env.Env) {
 		}
 	}
 	if wrong > 0 || len(queue) != n {
-		e.T.Errorf("%d of %d in the queue were granted out of order", wrong, len(queue))
+		e.T.Errorf("%d of %d queued calls were granted out of order", wrong, len(queue))
 	}
 }
 
-// tryOften has n calls try again and again, each until it gets the lock, and calls got with which grant
-// that was. It returns a function that ends them.
+// tryOften makes n calls retry TryLock until they get the lock. It calls got with the number of each grant. quit stops them.
 func tryOften(e *env.Env, clients []*env.Client, key string, n int, got func(nth int)) (quit func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -172,7 +171,7 @@ func tryOften(e *env.Env, clients []*env.Client, key string, n int, got func(nth
 					got(held.Nth)
 					return
 				}
-				e.Is("a try while others wait", err, lockmw.ErrBusy)
+				e.Is("TryLock while others wait", err, lockmw.ErrBusy)
 				select {
 				case <-stop:
 					return
@@ -197,7 +196,7 @@ func triesOvertakeNobody(e *env.Env) {
 	}
 	quit := tryOften(e, clients, q.key, 4, func(nth int) {
 		if nth < waiters+2 {
-			e.T.Errorf("a try was grant %d, before one of %d who waited", nth, waiters)
+			e.T.Errorf("TryLock received grant %d, before one of %d waiters", nth, waiters)
 		}
 	})
 	defer quit()
@@ -205,7 +204,7 @@ func triesOvertakeNobody(e *env.Env) {
 	e.Unlock(ctx, held)
 	for _, s := range q.calls {
 		ctx, held := s.Gets(e.Soon)
-		e.Pass(500 * time.Microsecond) // the work, during which they try
+		e.Pass(500 * time.Microsecond) // work, while others call TryLock
 		e.Unlock(ctx, held)
 	}
 }
@@ -216,11 +215,11 @@ func triesAtTheEndOfALease(e *env.Env) {
 	ctx, held := e.Lock(a, q.key, lockmw.WithFixedLease(lease))
 	s := q.join(b)
 	e.Pass(time.Until(held.Deadline()) - 15*time.Millisecond)
-	if a.Wire != nil { // it says that the lock is free before the server finds out
+	if a.Wire != nil { // it would report the lock as free before the server notices
 		a.Wire.Cut()
 	}
 	quit := tryOften(e, []*env.Client{c}, q.key, 2, func(int) {
-		e.T.Error("a try got the lock that somebody waited for")
+		e.T.Error("TryLock took the lock before a waiter")
 	})
 	defer quit()
 	s.Gets(lease + env.PollInterval + e.Soon)

@@ -10,18 +10,18 @@ import (
 )
 
 var positions = []env.Scenario{
-	env.Case("a call is told its position and the length of the queue", positionAtTheStart, env.Fair|env.Shares|env.Sample),
-	env.Case("a call is told as it moves up, and not when it has the lock", positionMovesUp, env.Fair|env.Shares),
-	env.Case("the Inspector shows the queue in its order", inspectedQueue, env.Fair|env.OnServer|env.Shares|env.Sample),
+	env.Case("a call learns its position and the queue length", positionAtTheStart, env.Fair|env.Shares|env.Sample),
+	env.Case("a call learns its new position as it moves up, but not after its grant", positionMovesUp, env.Fair|env.Shares),
+	env.Case("an Inspector shows the queue in order", inspectedQueue, env.Fair|env.OnServer|env.Shares|env.Sample),
 }
 
-// place is a position of so many.
+// place returns the last reported position and queue length.
 func (s *standing) place() string {
-	told := s.heard()
-	if len(told) == 0 {
+	notices := s.notified()
+	if len(notices) == 0 {
 		return "nothing"
 	}
-	last := told[len(told)-1]
+	last := notices[len(notices)-1]
 	return fmt.Sprintf("%d of %d", last.Position, last.Waiters)
 }
 
@@ -31,26 +31,26 @@ func positionAtTheStart(e *env.Env) {
 	for i := range 9 {
 		s := q.join(clients[i%len(clients)])
 		if want := fmt.Sprintf("%d of %d", i+1, i+1); s.place() != want {
-			e.T.Errorf("the call was told %s, want %s", s.place(), want)
+			e.T.Errorf("the call was notified of %s, want %s", s.place(), want)
 		}
-		if told := s.heard(); len(told[0].Holders) != 1 || told[0].Holders[0].Token != held.Token() {
-			e.T.Errorf("the call was told of the holders %+v", told[0].Holders)
+		if notices := s.notified(); len(notices[0].Holders) != 1 || notices[0].Holders[0].Token != held.Token() {
+			e.T.Errorf("the call was notified of the holders %+v", notices[0].Holders)
 		}
 	}
 	e.Unlock(ctx, held)
 	q.run()
 }
 
-// places waits until every call in the line was told where it stands; the last one has just moved, and
-// knows the length of the queue too.
+// places waits until every call in the line knows its position. The last call has just moved, so it also knows the queue
+// length.
 func (q *line) places() {
 	q.e.T.Helper()
 	q.e.Eventually(2*env.PollInterval+q.e.Soon, func() string {
 		for i, s := range q.calls {
-			told := s.heard()
-			last := told[len(told)-1]
+			notices := s.notified()
+			last := notices[len(notices)-1]
 			if last.Position != i+1 || i+1 == len(q.calls) && last.Waiters != i+1 {
-				return fmt.Sprintf("%s was told %s, and stands %d of %d", s.name, s.place(), i+1, len(q.calls))
+				return fmt.Sprintf("%s was notified of %s; its position is %d of %d", s.name, s.place(), i+1, len(q.calls))
 			}
 		}
 		return ""
@@ -74,10 +74,10 @@ func positionMovesUp(e *env.Env) {
 	q.givesUp(gone, context.Canceled)
 	q.places()
 	for _, s := range all {
-		told := s.heard()
-		for i := 1; i < len(told); i++ {
-			if told[i].Position >= told[i-1].Position {
-				e.T.Errorf("%s was told %d, and then %d", s.name, told[i-1].Position, told[i].Position)
+		notices := s.notified()
+		for i := 1; i < len(notices); i++ {
+			if notices[i].Position >= notices[i-1].Position {
+				e.T.Errorf("%s was notified of position %d, then %d", s.name, notices[i-1].Position, notices[i].Position)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func positionMovesUp(e *env.Env) {
 	e.Pass(env.PollInterval + env.PollInterval/4)
 	for _, s := range all {
 		if s.late {
-			e.T.Errorf("%s was told of its position when it had the lock", s.name)
+			e.T.Errorf("%s was notified of a position after its grant", s.name)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func inspectedQueue(e *env.Env) {
 			e.T.Errorf("waiter %d is shown in process %s", i, w.Process)
 		}
 		if i >= 1 && w.Since.Before(status.Waiters[i-1].Since) {
-			e.T.Errorf("waiter %d is shown to have come before the one in front of it", i)
+			e.T.Errorf("waiter %d is shown with an earlier start than the waiter in front", i)
 		}
 	}
 	e.Unlock(ctx, held)

@@ -14,17 +14,17 @@ import (
 )
 
 var fairTickets = withTickets([]env.Scenario{
-	env.Case("nobody waits for a place whose owner is away", ticketWaitedForByNobody, env.Fair|env.Shares|env.Sample),
-	env.Case("a ticket is not the owner", ticketIsNotOwner, env.Fair|env.Shares|env.Sample),
-	env.Case("two calls with one ticket are served one after the other", ticketTwice, env.Fair|env.Shares|env.Sample),
-	env.Case("calls with few tickets come and go and are all served", ticketsInHaste, env.Fair|env.Shares),
-	env.Case("the same ticket of two keys is two tickets", ticketOfTwoKeys, env.Fair|env.Shares),
+	env.Case("an absent owner's place blocks no other call", ticketWaitedForByNobody, env.Fair|env.Shares|env.Sample),
+	env.Case("a ticket does not identify an owner", ticketIsNotOwner, env.Fair|env.Shares|env.Sample),
+	env.Case("two calls with the same ticket are served one by one", ticketTwice, env.Fair|env.Shares|env.Sample),
+	env.Case("calls that reuse a few tickets are all served", ticketsInHaste, env.Fair|env.Shares),
+	env.Case("a ticket is specific to its key", ticketOfTwoKeys, env.Fair|env.Shares),
 })
 
-// longKept outlives the scenario: a place that is still there at its end was not given up.
+// longKept outlasts the scenario, so a place that is left at the end was not removed on time.
 const longKept = time.Hour
 
-// visit has a call stand in the line for a moment.
+// visit lets a call join the line and cancels it.
 func (q *line) visit(l lockmw.Locker, opts ...lockmw.Option) {
 	q.e.T.Helper()
 	s := q.join(l, opts...)
@@ -32,16 +32,16 @@ func (q *line) visit(l lockmw.Locker, opts ...lockmw.Option) {
 	q.givesUp(s, context.Canceled)
 }
 
-// try has a call fail that does not wait.
+// try checks that a TryLock fails.
 func (q *line) try(l lockmw.Locker, opts ...lockmw.Option) {
 	q.e.T.Helper()
 	_, held, err := q.e.Rec.Lock(q.e.Ctx, l, q.key, append(opts, lockmw.WithWait(0))...)
 	if err == nil {
 		q.e.Unlock(q.e.Ctx, held)
 	}
-	q.e.Is("a try", err, lockmw.ErrBusy)
+	q.e.Is("TryLock", err, lockmw.ErrBusy)
 	q.stands()
-	q.e.Pass(time.Millisecond) // in a bubble none would
+	q.e.Pass(time.Millisecond) // time does not pass by itself in a bubble
 }
 
 func ticketWaitedForByNobody(e *env.Env) {
@@ -52,10 +52,10 @@ func ticketWaitedForByNobody(e *env.Env) {
 	e.Unlock(ctx, held)
 	e.Free(b, q.key)
 	e.Unlock(e.Lock(b, q.key, lockmw.WithWait(0)))
-	e.Unlock(e.Lock(a, q.key, ticket)) // which gives up the place
+	e.Unlock(e.Lock(a, q.key, ticket)) // ends the kept place
 }
 
-// comeBack has calls with tickets, whose places are at the head in this order, come back in another.
+// comeBack makes calls return in random order to their places, which are at the head in the order of ids.
 func (q *line) comeBack(l lockmw.Locker, ids []string) {
 	q.e.T.Helper()
 	var back []int // ascending
@@ -67,26 +67,26 @@ func (q *line) comeBack(l lockmw.Locker, ids []string) {
 }
 
 func ticketIsNotOwner(e *env.Env) {
-	const id = "0123456789abcdef0123456789abcdef" // as owners look
+	const id = "0123456789abcdef0123456789abcdef" // same form as an owner
 	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
 	ticket := lockmw.WithPlace(id, longKept)
 	ctx, held := e.Lock(a, q.key, ticket)
 	for _, c := range []*env.Client{a, b} {
 		_, _, err := e.Rec.Lock(e.Ctx, c, q.key, ticket, lockmw.WithWait(0))
-		e.Is("a try with the ticket of the holder", err, lockmw.ErrBusy)
+		e.Is("TryLock with the holder's ticket", err, lockmw.ErrBusy)
 	}
 	first, second := q.join(a, ticket), q.join(b)
-	owners := []string{id, first.heard()[0].Holders[0].Owner}
+	owners := []string{id, first.notified()[0].Holders[0].Owner}
 	e.Unlock(ctx, held)
 	first.has()
 	q.leave(first)
 	third := q.join(a)
-	owners = append(owners, third.heard()[0].Holders[0].Owner)
+	owners = append(owners, third.notified()[0].Holders[0].Owner)
 	first.ends()
 	second.has()
 	q.leave(second)
 	fourth := q.join(a)
-	owners = append(owners, fourth.heard()[0].Holders[0].Owner)
+	owners = append(owners, fourth.notified()[0].Holders[0].Owner)
 	for i, owner := range owners {
 		for _, other := range owners[i+1:] {
 			if owner == "" || owner == other {
@@ -104,7 +104,7 @@ func ticketTwice(e *env.Env) {
 	ctx, held := e.Lock(a, q.key)
 	one := e.Wait(a, q.key, ticket)
 	last := e.Wait(b, q.key)
-	two := e.Wait(b, q.key, ticket) // to the same place
+	two := e.Wait(b, q.key, ticket) // same place as one
 	three := e.Wait(a, q.key, ticket)
 	e.Unlock(ctx, held)
 	for left := []*env.Waiter{one, two, three}; len(left) > 0; {
@@ -139,12 +139,12 @@ func ticketsInHaste(e *env.Env) {
 					e.Pass(rand.N(time.Millisecond))
 					e.Unlock(ctx, held)
 				} else if !errors.Is(err, lockmw.ErrBusy) &&
-					!errors.Is(err, lockmw.ErrUnavailable) && !errors.Is(err, lockmw.ErrNotRequested) { // on a busy machine
+					!errors.Is(err, lockmw.ErrUnavailable) && !errors.Is(err, lockmw.ErrNotRequested) { // possible on a busy machine
 					e.T.Errorf("Lock: %v", err)
 				}
 				cancel()
 			}
-			// The last hold with the ticket gives up the place.
+			// The last hold with the ticket ends the kept place.
 			_, held, err := e.Rec.Lock(e.Ctx, clients[i%len(clients)], key, ticket)
 			if err != nil {
 				e.T.Errorf("Lock: %v", err)

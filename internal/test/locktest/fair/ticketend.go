@@ -10,12 +10,12 @@ import (
 )
 
 var fairTicketEnds = withTickets([]env.Scenario{
-	env.Case("a ticket ends, and leaves nothing behind", ticketLeavesNothing, env.Fair|env.OnServer|env.Shares),
-	env.Case("a ticket ends when its hold is lost", ticketOfLostHold, env.Fair|env.Shares|env.Sample),
+	env.Case("an expired or served ticket leaves nothing behind", ticketLeavesNothing, env.Fair|env.OnServer|env.Shares),
+	env.Case("a lost hold ends its ticket", ticketOfLostHold, env.Fair|env.Shares|env.Sample),
 })
 
-// keptPlaces returns the keys of places that are kept, and those that mark a ticket as served, so that
-// no late command brings its place back.
+// keptPlaces returns the Redis keys of kept places, and of marks that a ticket was served. These marks prevent late commands
+// from restoring a place.
 func keptPlaces(e *env.Env) (kept, served []string) {
 	e.T.Helper()
 	keys, err := e.Server.Keys(e.Ctx, e.Server.Prefix)
@@ -34,9 +34,9 @@ func keptPlaces(e *env.Env) (kept, served []string) {
 	return kept, served
 }
 
-const servedMark = time.Minute // how long it stays
+const servedMark = time.Minute // TTL of the marks
 
-// withTickets are scenarios after which the marks of tickets that were served are left.
+// withTickets makes scenarios remove the marks of served tickets that they leave.
 func withTickets(scenarios []env.Scenario) []env.Scenario {
 	for i, s := range scenarios {
 		scenarios[i].Run = func(e *env.Env) {
@@ -64,7 +64,7 @@ func ticketLeavesNothing(e *env.Env) {
 	q.try(a, lockmw.WithPlace("tried", keep))
 	kept, _ := keptPlaces(e)
 	if len(kept) != 2 {
-		e.T.Errorf("the places that are kept are %q, want two", kept)
+		e.T.Errorf("the kept places are %q, want two", kept)
 	}
 	for _, key := range kept {
 		if ttl := e.Server.Admin.PTTL(e.Ctx, key).Val(); ttl > keep {
@@ -83,7 +83,7 @@ func ticketLeavesNothing(e *env.Env) {
 	s.ends()
 	q.leave(s)
 	if kept, _ := keptPlaces(e); len(kept) > 0 {
-		e.T.Errorf("the places that are kept are %q, want none", kept)
+		e.T.Errorf("the kept places are %q, want none", kept)
 	}
 }
 
@@ -100,7 +100,7 @@ func ticketOfLostHold(e *env.Env) {
 	q.leave(lost, next)
 	next.Gets(lease + e.Soon)
 	e.Lost(ctx, held)
-	q.join(a, ticket) // behind those who have waited longer
+	q.join(a, ticket) // behind calls that have waited longer
 	next.ends()
 	q.run()
 }

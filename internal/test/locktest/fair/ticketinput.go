@@ -11,8 +11,8 @@ import (
 )
 
 var ticketInput = withTickets([]env.Scenario{
-	env.Case("tickets out of range are refused before any command", refusedTickets, env.Fair|env.Shares|env.Sample),
-	env.Case("tickets on locks that are not fair are refused before any command", ticketsOfOtherKinds, env.Fair|env.OnServer|env.Shares|env.Sample),
+	env.Case("invalid tickets are refused before any command", refusedTickets, env.Fair|env.Shares|env.Sample),
+	env.Case("tickets for locks that are not fair are refused before any command", ticketsOfOtherKinds, env.Fair|env.OnServer|env.Shares|env.Sample),
 	env.Case("strange tickets work and do not collide", strangeTickets, env.Fair|env.Shares|env.Sample),
 })
 
@@ -23,16 +23,16 @@ func refusedTickets(e *env.Env) {
 		"a ticket without an id":        lockmw.WithPlace("", time.Minute),
 		"a ticket of 201 bytes":         lockmw.WithPlace(strings.Repeat("t", 201), time.Minute),
 		"a ticket of 64 KiB":            lockmw.WithPlace(strings.Repeat("t", 64<<10), time.Minute),
-		"a ticket for no time":          lockmw.WithPlace("task", 0),
-		"a ticket for a negative time":  lockmw.WithPlace("task", -time.Second),
-		"a ticket for under 1 ms":       lockmw.WithPlace("task", time.Millisecond-1),
-		"a ticket for 25 h":             lockmw.WithPlace("task", 25*time.Hour),
-		"a ticket for ever":             lockmw.WithPlace("task", lockmw.Forever),
+		"a ticket kept for 0 s":         lockmw.WithPlace("task", 0),
+		"a ticket kept for -1 s":        lockmw.WithPlace("task", -time.Second),
+		"a ticket kept for under 1 ms":  lockmw.WithPlace("task", time.Millisecond-1),
+		"a ticket kept for 25 h":        lockmw.WithPlace("task", 25*time.Hour),
+		"a ticket kept forever":         lockmw.WithPlace("task", lockmw.Forever),
 		"a bad ticket among the others": lockmw.JoinOptions(lockmw.WithWait(time.Second), lockmw.WithPlace("", 1)),
 	} {
 		for _, key := range []string{e.Key("item"), held.Key()} {
 			c.Refused(what, lockmw.ErrInvalidOption, key, o)
-			c.Refused(what+", tried", lockmw.ErrInvalidOption, key, o, lockmw.WithWait(0))
+			c.Refused(what+", TryLock", lockmw.ErrInvalidOption, key, o, lockmw.WithWait(0))
 		}
 	}
 	e.Unlock(ctx, held)
@@ -42,7 +42,7 @@ func ticketsOfOtherKinds(e *env.Env) {
 	c := e.Client()
 	ticket := lockmw.WithPlace("task", time.Minute)
 	_, err := lockmw.New(e.Server.NewClient(e.TB), ticket)
-	e.Is("one ticket for all calls", err, lockmw.ErrInvalidOption)
+	e.Is("a ticket as a client default", err, lockmw.ErrInvalidOption)
 	rw := rwlock.New(c.Redis)
 	for what, l := range map[string]lockmw.Locker{
 		"a ticket on a plain lock":                     c.Redis,
@@ -52,7 +52,7 @@ func ticketsOfOtherKinds(e *env.Env) {
 	} {
 		other := c.With(l)
 		other.Refused(what, lockmw.ErrInvalidOption, e.Key("item"), ticket)
-		other.Refused(what+", tried", lockmw.ErrInvalidOption, e.Key("item"), ticket, lockmw.WithWait(0))
+		other.Refused(what+", TryLock", lockmw.ErrInvalidOption, e.Key("item"), ticket, lockmw.WithWait(0))
 	}
 }
 

@@ -9,12 +9,12 @@ import (
 )
 
 var ticketLate = withTickets([]env.Scenario{
-	env.Case("a ticket that was kept before the clock went back keeps its place", ticketOverClockStep, env.Fair|env.OnServer|env.InBubble),
-	env.Case("of tickets no client tells its clock", ticketWithoutClock, env.Fair|env.OnServer|env.InBubble),
+	env.Case("a kept ticket keeps its place after the clock steps back", ticketOverClockStep, env.Fair|env.OnServer|env.InBubble),
+	env.Case("no client sends its clock with a ticket", ticketWithoutClock, env.Fair|env.OnServer|env.InBubble),
 	env.Case("a late acquire with a ticket leaves nothing behind", ticketOfLateAcquire, env.Fair|env.OnServer|env.InBubble),
-	env.Case("a late try with a ticket brings no place back", ticketOfLateTry, env.Fair|env.OnServer|env.InBubble),
-	env.Case("a late cancel with a ticket brings no place back", ticketOfLateCancel, env.Fair|env.OnServer|env.InBubble),
-	env.Case("a cancel that arrives after its ticket was served brings no place back", ticketOfOvertakenCancel, env.Fair|env.OnServer|env.InBubble),
+	env.Case("a late TryLock with a ticket does not restore its place", ticketOfLateTry, env.Fair|env.OnServer|env.InBubble),
+	env.Case("a late cancel with a ticket does not restore its place", ticketOfLateCancel, env.Fair|env.OnServer|env.InBubble),
+	env.Case("a cancel that arrives after its ticket was served does not restore its place", ticketOfOvertakenCancel, env.Fair|env.OnServer|env.InBubble),
 })
 
 func ticketOverClockStep(e *env.Env) {
@@ -22,7 +22,7 @@ func ticketOverClockStep(e *env.Env) {
 	a, b, q := e.Client(), e.Client(), newLine(e, e.Key("item"))
 	ticket := lockmw.WithPlace("task", longKept)
 	ctx, held := e.Lock(a, q.key, lockmw.WithLease(longKept))
-	q.visit(a, ticket) // and the queue is empty again
+	q.visit(a, ticket) // the queue is empty again
 	clock.Step(-env.ClockStep)
 	q.join(b)
 	q.joinAt(0, a, ticket)
@@ -48,12 +48,12 @@ func ticketWithoutClock(e *env.Env) {
 	q.run()
 	for _, command := range append(a.Wire.Sent(), b.Wire.Sent()...) {
 		if word := env.WordLikeNow(command); word != "" {
-			e.T.Errorf("%s was sent with the client's clock, %s", command[0], word)
+			e.T.Errorf("%s was sent with the client's clock reading %s", command[0], word)
 		}
 	}
 }
 
-// noPlace checks that a ticket begins at the end of the line.
+// noPlace checks that a ticket starts at the end of the line.
 func (q *line) noPlace(ticket lockmw.Option) {
 	e, c := q.e, q.e.Client()
 	ctx, held := e.Lock(c, q.key)
@@ -68,7 +68,7 @@ func ticketOfLateAcquire(e *env.Env) {
 	ticket := lockmw.WithPlace("task", longKept)
 	late := c.Copied(q.key, func() { e.Unlock(e.Lock(c, q.key, ticket)) })
 	ctx, held := e.Lock(other, q.key)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	if kept, _ := keptPlaces(e); len(kept) > 0 {
 		e.T.Errorf("kept: %q", kept)
 	}
@@ -81,7 +81,7 @@ func ticketOfLateAcquire(e *env.Env) {
 	e.Unlock(ctx, held)
 	q.run()
 	ctx, held = e.Lock(other, q.key)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	q.stands()
 	e.Unlock(ctx, held)
 	q.noPlace(ticket)
@@ -96,7 +96,7 @@ func ticketOfLateTry(e *env.Env) {
 	e.Unlock(ctx, held)
 	q.run()
 	ctx, held = e.Lock(other, q.key)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Unlock(ctx, held)
 	q.noPlace(ticket)
 }
@@ -113,7 +113,7 @@ func ticketOfLateCancel(e *env.Env) {
 	q.join(other, ticket)
 	e.Unlock(ctx, held)
 	q.run()
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	q.noPlace(ticket)
 }
 
@@ -128,21 +128,21 @@ func ticketOfOvertakenCancel(e *env.Env) {
 		late := c.Wire.Withhold(q.key)
 		s.Cancel()
 		s.Fails(e.Soon, lockmw.ErrBusy, context.Canceled)
-		e.Caught(late) // and so the call still stands in the queue
+		e.Caught(late) // so the call is still queued
 		q.leave(s)
 		back := e.Wait(other, q.key, ticket)
-		overtaken := queue(e, q.key)[0] != s.name // which of two in one place is first depends on their ids
+		overtaken := queue(e, q.key)[0] != s.name // the order of two calls with the same place depends on their ids
 		if !overtaken {
-			late.Break() // which has the cancel sent again
+			late.Break() // makes the client resend the cancel
 			e.Server.TicketsQueued(q.key, 1)
 		}
 		e.Unlock(ctx, held)
 		ctx, held = back.Gets(e.Soon)
-		first := e.Wait(other, q.key, earlier) // so that the call stands in the queue when its ticket was served
+		first := e.Wait(other, q.key, earlier) // so that the call is still queued when its ticket is served
 		e.Unlock(ctx, held)
 		ctx, held = first.Gets(e.Soon)
 		if overtaken {
-			e.Server.Arrives(late)
+			e.Server.Deliver(late)
 			late.Break()
 		}
 		e.Unlock(ctx, held)

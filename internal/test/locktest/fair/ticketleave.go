@@ -11,11 +11,11 @@ import (
 )
 
 var ticketLeaving = withTickets([]env.Scenario{
-	env.Case("a ticket keeps the place of a call that was cancelled", ticketOfCancelled, env.Fair|env.Shares|env.Sample),
-	env.Case("a ticket keeps the place of a call that was cancelled in the instant of the grant", ticketAtGrant, env.Fair|env.Shares),
-	env.Case("a ticket keeps the place of a client that was closed", ticketOfClosed, env.Fair|env.OnServer|env.Shares|env.Sample),
-	env.Case("a ticket keeps the place of a process that was killed", ticketOfKilled, env.Fair|env.InRealTime|env.Shares),
-	env.Case("a ticket comes back in another process", ticketInAnotherProcess, env.Fair|env.InRealTime|env.Shares|env.Sample),
+	env.Case("a ticket keeps the place of a cancelled call", ticketOfCancelled, env.Fair|env.Shares|env.Sample),
+	env.Case("a ticket keeps the place of a call cancelled at the moment of its grant", ticketAtGrant, env.Fair|env.Shares),
+	env.Case("a ticket keeps the place of a closed client", ticketOfClosed, env.Fair|env.OnServer|env.Shares|env.Sample),
+	env.Case("a ticket keeps the place of a killed process", ticketOfKilled, env.Fair|env.InRealTime|env.Shares),
+	env.Case("a ticket is valid in another process", ticketInAnotherProcess, env.Fair|env.InRealTime|env.Shares|env.Sample),
 })
 
 func ticketOfCancelled(e *env.Env) {
@@ -47,7 +47,7 @@ func ticketAtGrant(e *env.Env) {
 			defer close(released)
 			e.Unlock(ctx, held)
 		}()
-		if !e.Config.Bubble { // there the scheduler alone decides who is first
+		if !e.Config.Bubble { // in a bubble the scheduler alone decides the order
 			time.Sleep(rand.N(time.Millisecond)) // spread over the hand-over
 		}
 		s.Cancel()
@@ -85,7 +85,7 @@ func ticketOfClosed(e *env.Env) {
 	q.run()
 }
 
-// withTicket is an order's WithPlace.
+// withTicket adds WithPlace to an order.
 func withTicket(id string, keep time.Duration) func(*order) {
 	return func(o *order) { o.Ticket, o.Keep = id, keep }
 }
@@ -97,7 +97,7 @@ func ticketOfKilled(e *env.Env) {
 	next := q.join(b)
 	p.Kill()
 	q.leave(gone)
-	back := e.Wait(a, q.key, lockmw.WithPlace("task", longKept)) // in the place of the dead one
+	back := e.Wait(a, q.key, lockmw.WithPlace("task", longKept)) // in the killed process's place
 	e.Unlock(ctx, held)
 	back.RunsBy(time.Now().Add(env.AcceptWindow + env.PollInterval))
 	next.stillWaits()
@@ -110,11 +110,11 @@ func ticketOfKilled(e *env.Env) {
 func ticketInAnotherProcess(e *env.Env) {
 	one, two, a, q := queuer(e), queuer(e), e.Client(), newLine(e, e.Key("item"))
 	ctx, held := e.Lock(a, q.key)
-	brief := func(o *order) { o.Wait = 2 * time.Second } // it has to be seen in the queue
+	brief := func(o *order) { o.Wait = 2 * time.Second } // long enough to be seen in the queue
 	s := q.joinIn(one, withTicket("task", longKept), brief)
 	q.join(a)
-	if r := s.remote.Says(judge.Failed, env.Patience); r.Type != "lock_timeout" {
-		e.T.Errorf("the call of the other process: %q", r.Err)
+	if r := s.remote.Await(judge.Failed, env.Patience); r.Type != "lock_timeout" {
+		e.T.Errorf("the other process: %q", r.Err)
 	}
 	q.leave(s)
 	q.stands()

@@ -10,10 +10,10 @@ import (
 )
 
 var shownTickets = withTickets([]env.Scenario{
-	env.Case("an Inspector shows whose place is kept", ticketShown, env.Fair|env.OnServer|env.Shares|env.Sample),
+	env.Case("an Inspector shows kept places", ticketShown, env.Fair|env.OnServer|env.Shares|env.Sample),
 })
 
-// ticketShown looks at the place of one caller while it waits, is away, is back, and holds the lock.
+// ticketShown inspects a caller's place while the caller waits, is away, is back, and holds the lock.
 func ticketShown(e *env.Env) {
 	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))
 	if err != nil {
@@ -54,7 +54,7 @@ func ticketShown(e *env.Env) {
 	e.Unlock(ctx, held)
 	shows("with the lock free", "task 7")
 	ctx, held = e.Lock(a, q.key, ticket)
-	shows("while its caller has the lock")
+	shows("while its caller holds the lock")
 	e.Unlock(ctx, held)
-	shows("after that")
+	shows("after the unlock")
 }

@@ -15,16 +15,15 @@ import (
 )
 
 var connections = []env.Scenario{
-	env.Case("reset every 200 ms lose nothing", resetConnections, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("with answers late by 200 ms lose nothing", lateAnswers, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("with late answers lengthen no hold", lateDeadlines, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("that deliver byte by byte lose nothing", slicedBytes, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("of the subscriptions killed every 100 ms keep nobody waiting", killedSubscriptions, env.InRealTime|env.Alone),
-	env.Case("of a subscription killed at the grant are made up for at once", killedAtGrant, env.InRealTime|env.Alone|env.Sample),
+	env.Case("resets every 200 ms lose nothing", resetConnections, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("answers delayed by 200 ms lose nothing", lateAnswers, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("late answers do not lengthen a hold", lateDeadlines, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("byte-by-byte delivery loses nothing", slicedBytes, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("killing subscriptions every 100 ms does not delay waiters", killedSubscriptions, env.InRealTime|env.Alone),
+	env.Case("a waiter gets its grant immediately although its subscription is killed just before", killedAtGrant, env.InRealTime|env.Alone|env.Sample),
 }
 
-// proxied returns n clients whose connections run through one proxy. What it does to them makes commands slow, which is
-// no reason for Unlock to give up.
+// proxied returns n clients that connect through one proxy. Its faults make commands slow, so Unlock gets a long timeout.
 func proxied(e *env.Env, n int) ([]*env.Client, *redistest.Proxy) {
 	e.T.Helper()
 	p := e.Server.NewProxy(e.TB)
@@ -33,21 +32,21 @@ func proxied(e *env.Env, n int) ([]*env.Client, *redistest.Proxy) {
 		clients[i] = e.ClientOver(func(o *redis.Options) {
 			p.Use(o)
 			o.ContextTimeoutEnabled = i%2 == 1
-			// Where machines are busy many an attempt meets a fault.
+			// On a busy machine, many attempts meet a fault.
 			o.MaxRetries, o.MaxRetryBackoff = 10, 50*time.Millisecond
 		}, lockmw.WithUnlockTimeout(env.Patience))
 	}
 	return clients, p
 }
 
-// A kept hold is one under the watchdog that is to survive what the scenario does.
+// A kept hold is renewed by the watchdog and must survive the scenario's faults.
 type kept struct {
 	*judge.Held
 	ctx     context.Context
-	renewed atomic.Int32 // how often, successfully
+	renewed atomic.Int32 // successful renewals
 }
 
-// keep takes a lock for longer than the lease.
+// keep takes a lock for longer than its lease.
 func keep(e *env.Env, c *env.Client, lease time.Duration) *kept {
 	e.T.Helper()
 	k := new(kept)
@@ -61,8 +60,7 @@ func keep(e *env.Env, c *env.Client, lease time.Duration) *kept {
 	return k
 }
 
-// outlive waits until all of the holds have lived on for longer than their leases: a renewal is due
-// after each third of one. Then they are unlocked.
+// outlive waits until each hold has outlived its lease: a renewal is due after each third of it. Then it unlocks the holds.
 func outlive(e *env.Env, holds ...*kept) {
 	e.T.Helper()
 	from := make([]int32, len(holds))
@@ -85,7 +83,7 @@ func outlive(e *env.Env, holds ...*kept) {
 	}
 }
 
-// every calls do n times, at intervals of d, which are longer on a busy machine.
+// every calls do n times, at intervals of d. The intervals are longer on a busy machine.
 func every(e *env.Env, d time.Duration, n int, do func()) {
 	for range n {
 		e.Pace.Wait(nil, d)
@@ -99,27 +97,27 @@ func resetConnections(e *env.Env) {
 	long := keep(e, clients[0], lease)
 	load := e.Load(clients, 3, 4)
 	const pause = 200 * time.Millisecond
-	every(e, pause, int(lease/pause), func() { // for so long that renewals are met
-		load.GoesOn() // else no connection might live for long enough to be of use
+	every(e, pause, int(lease/pause), func() { // long enough to hit renewals
+		load.AwaitGrants() // otherwise connections might not live long enough to be used
 		p.Reset()
 	})
 	outlive(e, long)
-	// A push may be lost, and the poll after it, and the one that repeats that.
+	// The push, the next poll and its repetition may all be lost.
 	load.End(50, 3*env.PollInterval)
 }
 
 func lateAnswers(e *env.Env) {
 	const latency, jitter = 200 * time.Millisecond, 100 * time.Millisecond
 	clients, p := proxied(e, 3)
-	// These two have connections already. The third one has to make them, which takes several answers.
+	// These two clients connect now. The third one connects later, which takes several round trips.
 	brief := e.Ample(600 * time.Millisecond)
 	outlive(e, keep(e, clients[0], brief), keep(e, clients[1], brief))
 	p.Delay(latency, jitter)
-	lease := e.Ample(time.Second) // of which a sixth is longer than an answer takes
+	lease := e.Ample(time.Second) // a sixth of it is longer than a round trip
 	long := []*kept{keep(e, clients[0], lease), keep(e, clients[1], lease)}
 	load := e.Load(clients, 2, 3)
 	outlive(e, long...)
-	// A push that was overtaken by the answer to the acquire is followed by a poll.
+	// If the answer to the acquire overtakes the push, a poll follows.
 	load.End(5, env.PollInterval+3*(latency+jitter)+e.Soon)
 	p.Restore()
 }
@@ -127,12 +125,12 @@ func lateAnswers(e *env.Env) {
 func lateDeadlines(e *env.Env) {
 	clients, p := proxied(e, 1)
 	c, other := clients[0], e.Client()
-	outlive(e, keep(e, c, e.Ample(600*time.Millisecond))) // so that it has connections
+	outlive(e, keep(e, c, e.Ample(600*time.Millisecond))) // opens connections
 	key := e.Key("user")
 	ctx, held := e.Lock(other, key)
 	w := e.Wait(c, key)
 	listening(e, key, 1)
-	p.Delay(200*time.Millisecond, 0) // more than the margin by which a hold is shorter than its lease
+	p.Delay(200*time.Millisecond, 0) // more than the margin between a hold and its lease
 
 	lease := e.Ample(time.Second)
 	long := keep(e, c, lease)
@@ -159,7 +157,7 @@ func lateDeadlines(e *env.Env) {
 	p.Restore()
 }
 
-// covered checks that the server keeps the lock until the hold is over here.
+// covered checks that the server keeps the lock at least until the hold's deadline.
 func covered(e *env.Env, h *judge.Held) {
 	e.T.Helper()
 	deadline := h.Deadline()
@@ -171,13 +169,13 @@ func covered(e *env.Env, h *judge.Held) {
 
 func slicedBytes(e *env.Env) {
 	clients, p := proxied(e, 2)
-	// The server gets to know the scripts before: byte by byte they take longer than a lease.
+	// Load the scripts first: byte by byte, that takes longer than a lease.
 	e.Load(clients, 1, 4).End(50, env.PollInterval+e.Soon)
 	lease := e.Ample(600 * time.Millisecond)
 	outlive(e, keep(e, clients[0], lease))
 	p.Slice()
 	long := keep(e, clients[0], lease)
-	load := e.Load(clients, 1, 3) // already this keeps a processor busy
+	load := e.Load(clients, 1, 3) // this alone keeps a processor busy
 	outlive(e, long)
 	load.End(50, env.PollInterval+e.Soon)
 	p.Restore()
@@ -199,9 +197,9 @@ func killedSubscriptions(e *env.Env) {
 	})
 	load.End(50, env.PollInterval+e.Soon)
 	if killed < 20 {
-		e.T.Errorf("%d subscriptions were killed: the load did without them", killed)
+		e.T.Errorf("only %d subscriptions were killed", killed)
 	}
-	// They are made anew: else all were found by polls.
+	// Clients must subscribe again; otherwise only polls would find grants.
 	e.Eventually(env.Patience, func() string {
 		channels, err := e.Server.Admin.PubSubChannels(e.Ctx, e.Server.Prefix+":*").Result()
 		if err != nil || len(channels) != len(clients) {
@@ -218,9 +216,9 @@ func killedAtGrant(e *env.Env) {
 		w := e.Wait(b, key)
 		listening(e, key, 1)
 		if n := e.Server.Admin.ClientKillByFilter(e.Ctx, "TYPE", "pubsub").Val(); n == 0 {
-			e.T.Error("nobody was subscribed")
+			e.T.Error("no subscriptions")
 		}
-		e.Unlock(ctx, held) // nobody hears of the grant
+		e.Unlock(ctx, held) // the grant is published without subscribers
 		e.Unlock(w.Gets(e.Soon))
 	}
 }

@@ -1,9 +1,9 @@
-// Package fault has the scenarios of what every Locker promises when connections, processes and servers fail.
+// Package fault contains the scenarios in which connections, processes and servers fail.
 package fault
 
 import "github.com/lockmw/go/internal/test/locktest/env"
 
-// Groups are the scenarios, by what they are about.
+// Groups are the scenarios, by subject.
 var Groups = []env.Group{
 	{Name: "flood", Scenarios: flood},
 	{Name: "lost reply", Scenarios: lostReplies},

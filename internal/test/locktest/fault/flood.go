@@ -11,11 +11,11 @@ import (
 )
 
 var flood = []env.Scenario{
-	env.Case("of released keys leaves the server's memory as it was", floodReleased, env.InRealTime|env.Alone|env.Sample|env.Costly),
-	env.Case("of expired keys leaves nothing", floodExpired, env.OnServer|env.OneNode|env.InBubble|env.Costly),
+	env.Case("released keys leave no memory in use", floodReleased, env.InRealTime|env.Alone|env.Sample|env.Costly),
+	env.Case("expired keys leave nothing", floodExpired, env.OnServer|env.OneNode|env.InBubble|env.Costly),
 }
 
-// takeMany takes n keys at once, and calls then with each hold.
+// takeMany takes n keys with 50 workers, and calls then with each hold.
 func takeMany(e *env.Env, c *env.Client, n int, lease time.Duration, then func(*lockmw.Hold)) {
 	var wg sync.WaitGroup
 	const workers = 50
@@ -44,7 +44,7 @@ func floodReleased(e *env.Env) {
 			e.T.Errorf("Unlock: %v", err)
 		}
 	})
-	const most = 2 << 20 // under a tenth of what the keys took
+	const most = 2 << 20 // less than a tenth of what the keys used
 	e.Eventually(env.Patience, func() string {
 		if now := usedMemory(e); now > before+most {
 			return fmt.Sprintf("the server used %d bytes before and uses %d", before, now)
@@ -54,7 +54,7 @@ func floodReleased(e *env.Env) {
 }
 
 func floodExpired(e *env.Env) {
-	const marked = time.Minute // for so long are ids marked as over
+	const marked = time.Minute // how long done marks last
 	takeMany(e, e.Client(), env.Fewer(2_000), time.Second, func(*lockmw.Hold) {})
 	time.Sleep(2*time.Second + marked)
 	keys, err := e.Server.Keys(e.Ctx, e.Server.Prefix)

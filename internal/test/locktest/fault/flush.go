@@ -12,11 +12,11 @@ import (
 )
 
 var flushes = []env.Scenario{
-	env.Case("of scripts every ten operations goes unnoticed", scriptFlush, env.OnServer|env.Alone|env.Sample),
-	env.Case("of scripts is noticed by nothing that runs in the background", scriptFlushInBackground, env.OnServer|env.Alone),
-	env.Case("of everything under load keeps the tokens increasing", func(e *env.Env) { flushAll(e, 0) }, env.OnServer|env.Alone),
-	env.Case("of everything under load brings every waiter back", func(e *env.Env) { flushAll(e, env.LocalPasses) }, env.OnServer|env.Alone|env.Costly),
-	env.Case("of everything lets waiters queue again", flushWhileQueued, env.OnServer|env.Alone),
+	env.Case("flushing scripts every ten operations has no effect", scriptFlush, env.OnServer|env.Alone|env.Sample),
+	env.Case("flushing scripts does not affect background commands", scriptFlushInBackground, env.OnServer|env.Alone),
+	env.Case("FLUSHALL under load keeps tokens increasing", func(e *env.Env) { flushAll(e, 0) }, env.OnServer|env.Alone),
+	env.Case("FLUSHALL under load loses no waiter", func(e *env.Env) { flushAll(e, env.LocalPasses) }, env.OnServer|env.Alone|env.Costly),
+	env.Case("waiters queue again after FLUSHALL", flushWhileQueued, env.OnServer|env.Alone),
 }
 
 func scriptFlush(e *env.Env) {
@@ -45,7 +45,7 @@ func scriptFlushInBackground(e *env.Env) {
 		seen := e.Server.Alive(key)
 		e.Server.FlushScripts()
 		if err := env.Renewal(e, renewals); err != nil {
-			e.T.Errorf("a renewal: %v", err)
+			e.T.Errorf("renewal: %v", err)
 		}
 		e.Server.FlushScripts()
 		e.Eventually(env.BeatInterval+e.Soon, func() string {
@@ -69,7 +69,7 @@ func scriptFlushInBackground(e *env.Env) {
 	cancelled.Fails(e.Soon, context.Canceled)
 }
 
-// flushAll empties the server while four processes contend.
+// flushAll runs FLUSHALL while four processes contend.
 func flushAll(e *env.Env, passes int) {
 	clients := make([]*env.Client, 4)
 	for i := range clients {
@@ -84,7 +84,7 @@ func flushWhileQueued(e *env.Env) {
 	a, b, c, key := e.Client(), e.Client(), e.Client(), e.Key("item")
 	ctx, held := e.Lock(a, key)
 	waiters := []*env.Waiter{e.Wait(b, key), e.Wait(b, key), e.Wait(c, key), e.Wait(c, key)}
-	e.Pass(time.Millisecond) // new tokens come from the server's clock
+	e.Pass(time.Millisecond) // new tokens are seeded from the server's clock
 	e.Flush(false)
 	runInAnyOrder(e, 2*env.PollInterval+e.Soon, held, waiters)
 	if err := held.Unlock(); err != nil {

@@ -13,14 +13,14 @@ import (
 )
 
 var fullMemory = []env.Scenario{
-	env.Case("refuses new locks with a clear error", fullRefuses, env.InRealTime|env.Alone|env.Sample),
-	env.Case("lets holds be released", fullReleases, env.InRealTime|env.Alone|env.Sample),
-	env.Case("lets locks be handed over", fullHandsOver, env.InRealTime|env.Alone|env.Sample),
-	env.Case("lets holds be renewed and waiters wait", fullRenews, env.InRealTime|env.Alone),
-	env.Case("lets the lock of an expired hold be granted", fullExpires, env.InRealTime|env.Alone),
-	env.Case("lets waits be cancelled", fullCancels, env.InRealTime|env.Alone|env.Sample),
-	env.Case("lets Close release", fullCloses, env.InRealTime|env.Alone|env.Sample),
-	env.Case("that evicts locks is warned of once", warnsOfEviction, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, new locks are refused with a clear error", fullRefuses, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, holds can be released", fullReleases, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, locks are handed over", fullHandsOver, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, holds are renewed and waiters stay queued", fullRenews, env.InRealTime|env.Alone),
+	env.Case("with full memory, the lock of an expired hold is granted", fullExpires, env.InRealTime|env.Alone),
+	env.Case("with full memory, waits can be cancelled", fullCancels, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with full memory, Close releases holds", fullCloses, env.InRealTime|env.Alone|env.Sample),
+	env.Case("an eviction policy that affects locks is logged once", warnsOfEviction, env.InRealTime|env.Alone|env.Sample),
 }
 
 func fullRefuses(e *env.Env) {
@@ -28,10 +28,10 @@ func fullRefuses(e *env.Env) {
 	taken := e.Key("user")
 	ctx, held := e.Lock(e.Client(), taken)
 	e.Server.Fill()
-	for _, k := range []string{key, taken} { // taken: nobody can queue either
+	for _, k := range []string{key, taken} { // taken: queueing fails as well
 		for _, wait := range []time.Duration{0, lockmw.Forever} {
 			if k == taken && wait == 0 {
-				continue // trying needs no memory: it is busy
+				continue // TryLock needs no memory: it returns ErrBusy
 			}
 			l := lockmw.Locker(c)
 			if k == taken {
@@ -41,10 +41,10 @@ func fullRefuses(e *env.Env) {
 			_, _, err := l.Lock(e.Ctx, k, lockmw.WithWait(wait))
 			e.Is("Lock with a full memory", err, lockmw.ErrUnavailable)
 			if err != nil && !strings.Contains(err.Error(), "OOM") {
-				e.T.Errorf("the error does not say what the server said: %v", err)
+				e.T.Errorf("the error lacks the server's reply: %v", err)
 			}
 			if errors.Is(err, lockmw.ErrBusy) {
-				e.T.Errorf("a full memory is told as a lost race: %v", err)
+				e.T.Errorf("an OOM error is reported as a busy lock: %v", err)
 			}
 			if took := e.Pace.Since(start); took > e.Soon {
 				e.T.Errorf("the call took %v", took)
@@ -89,7 +89,7 @@ func fullHandsOver(e *env.Env) {
 	}
 }
 
-// ticketsOf is how many tickets so many calls have that wait in so many processes.
+// ticketsOf returns how many tickets these calls have in the queue.
 func ticketsOf(e *env.Env, processes, calls int64) int64 {
 	if e.Config.Mode == env.ClientMode {
 		return processes
@@ -106,10 +106,10 @@ func fullRenews(e *env.Env) {
 	e.Server.Fill()
 	a.Wire.Record()
 	b.Wire.Record()
-	time.Sleep(env.DeadAfter + 2*env.BeatInterval) // the work: longer than the lease, and than a dead waiter stays
-	// A refused beat would go unnoticed, as the others' then are too and nobody is taken for dead.
-	e.Server.Again(a.Wire.Sent(), key, func() {})
-	e.Server.Again(b.Wire.Sent(), key, func() {})
+	time.Sleep(env.DeadAfter + 2*env.BeatInterval) // longer than the lease, and than a dead waiter stays queued
+	// A refused beat would stay unnoticed: the other beats are refused as well, so no process is considered dead.
+	e.Server.Rerun(a.Wire.Sent(), key, func() {})
+	e.Server.Rerun(b.Wire.Sent(), key, func() {})
 	if err := ctx.Err(); err != nil {
 		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
 	}
@@ -182,16 +182,16 @@ func warnsOfEviction(e *env.Env) {
 			}
 			return ""
 		})
-		if err := c.Close(); err != nil { // whatever looks at the policy has ended then
+		if err := c.Close(); err != nil { // ends the check of the policy
 			e.T.Error(err)
 		}
 		if got := log.about("maxmemory"); len(got) != warnings {
-			e.T.Errorf("%s: warnings are %q, want %d", policy, got, warnings)
+			e.T.Errorf("%s: warnings are %q, want %d of them", policy, got, warnings)
 		}
 	}
 }
 
-// A logbook keeps the warnings that are logged.
+// A logbook keeps logged warnings.
 type logbook struct {
 	mu      sync.Mutex
 	records []string

@@ -12,17 +12,17 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A connection is half-open if what is sent on it gets lost without a sign: a firewall has forgotten
-// it, or the other side's machine is gone.
+// A half-open connection loses what is sent on it without an error, for example because a firewall dropped its state or the
+// other machine is down.
 var halfOpen = []env.Scenario{
-	env.Case("connection that swallows a renewal loses no hold", func(e *env.Env) { swallowedRenewal(e, false) }, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("connection that swallows a renewal loses no hold, with timeouts by context", func(e *env.Env) { swallowedRenewal(e, true) }, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("connection that swallows an acquire delays only that call", swallowedAcquire, env.InRealTime|env.OneServer|env.Shares|env.Sample),
-	env.Case("connection that swallows an acquire without a context's end does so too", swallowedAcquireWithoutContext, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("connection that swallows a release does not keep the lock", swallowedRelease, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("subscription keeps nobody waiting for longer than a poll, and is made anew", swallowedPush, env.InRealTime|env.Alone),
-	env.Case("connections do not keep a call beyond its context", func(e *env.Env) { swallowedCalls(e, false) }, env.InRealTime|env.OneServer|env.Shares|env.Sample),
-	env.Case("connections do not keep a call beyond its context, which the redis client heeds", func(e *env.Env) { swallowedCalls(e, true) }, env.InRealTime|env.OneServer|env.Shares|env.Sample),
+	env.Case("a connection that swallows a renewal loses no hold", func(e *env.Env) { swallowedRenewal(e, false) }, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("a connection that swallows a renewal loses no hold, with ContextTimeoutEnabled", func(e *env.Env) { swallowedRenewal(e, true) }, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("a connection that swallows an acquire delays only that call", swallowedAcquire, env.InRealTime|env.OneServer|env.Shares|env.Sample),
+	env.Case("a connection that swallows an acquire delays only that call, with a context that never ends", swallowedAcquireWithoutContext, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("a connection that swallows a release does not keep the lock", swallowedRelease, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("a half-open subscription delays waiters by one poll at most, and is replaced", swallowedPush, env.InRealTime|env.Alone),
+	env.Case("half-open connections do not keep a call beyond its context", func(e *env.Env) { swallowedCalls(e, false) }, env.InRealTime|env.OneServer|env.Shares|env.Sample),
+	env.Case("half-open connections do not keep a call beyond its context, with ContextTimeoutEnabled", func(e *env.Env) { swallowedCalls(e, true) }, env.InRealTime|env.OneServer|env.Shares|env.Sample),
 }
 
 func swallowedRenewal(e *env.Env, contextTimeout bool) {
@@ -43,15 +43,15 @@ func swallowedRenewal(e *env.Env, contextTimeout bool) {
 	select {
 	case <-caught:
 	case <-time.After(env.Patience):
-		e.T.Fatal("nothing was renewed")
+		e.T.Fatal("no renewal was sent")
 	}
 	outlive(e, holds...)
 	load.End(50, env.PollInterval+e.Soon)
 	p.Restore()
 }
 
-// briefPatience is after how long a command without an answer is sent once more on another
-// connection, where nothing else ends the call before.
+// briefPatience is the time after which a command without an answer is resent on another connection, if nothing else ends
+// the call before.
 const briefPatience = time.Second
 
 func swallowedAcquire(e *env.Env) {
@@ -74,7 +74,7 @@ func swallowedAcquireWithoutContext(e *env.Env) {
 	c, key := e.ClientOver(p.Use).Warm(), e.Key("user")
 	caught := p.SwallowOne(e.Server.RedisKey(key))
 	start := time.Now()
-	ctx, held := e.LockWith(context.WithoutCancel(e.Ctx), c, key) // nothing ends it but the answer
+	ctx, held := e.LockWith(context.WithoutCancel(e.Ctx), c, key) // only the answer ends this call
 	if took := e.Pace.Since(start); took > briefPatience+e.Soon {
 		e.T.Errorf("Lock took %v", took)
 	}
@@ -98,7 +98,7 @@ func swallowedRelease(e *env.Env) {
 	p.Restore()
 }
 
-// subscribers returns the numbers that the server has given to connections with subscriptions.
+// subscribers returns the connection IDs of all subscribers.
 func subscribers(e *env.Env) string {
 	list, err := e.Server.Admin.Do(e.Ctx, "client", "list", "type", "pubsub").Text()
 	if err != nil {
@@ -110,14 +110,14 @@ func subscribers(e *env.Env) string {
 func swallowedPush(e *env.Env) {
 	p := e.Server.NewProxy(e.TB)
 	c, other, key := e.ClientOver(p.Use).Warm(), e.Client(), e.Key("user")
-	caught := p.SwallowOne(" " + e.Server.RedisKey(key)) // as a push has it
+	caught := p.SwallowOne(" " + e.Server.RedisKey(key)) // as a push contains it
 	dead := ""
 	for range 3 {
 		ctx, held := e.Lock(other, key)
 		w := e.Wait(c, key)
 		e.Eventually(env.Patience, func() string {
 			if channels := e.Server.Admin.PubSubChannels(e.Ctx, e.Server.Prefix+":*").Val(); len(channels) != 1 {
-				return "the one that waits is not subscribed"
+				return "the waiter is not subscribed"
 			}
 			return ""
 		})
@@ -130,7 +130,7 @@ func swallowedPush(e *env.Env) {
 	}
 	e.Eventually(env.Patience, func() string {
 		if now := subscribers(e); now == "" || now == dead {
-			return "the dead subscription is not noticed"
+			return "the dead subscription was not replaced"
 		}
 		return ""
 	})

@@ -11,10 +11,10 @@ import (
 )
 
 var killedProcesses = []env.Scenario{
-	env.Case("that held the lock is succeeded when its lease is over", killedHolder, env.InRealTime|env.OneNode|env.Shares|env.Sample),
-	env.Case("that was the next is succeeded when its accept window is over", killedHead, env.InRealTime|env.OneNode|env.Shares),
-	env.Case("that was the next is passed over when it has missed a poll", killedHeadMissed, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("and twenty that waited keep nobody from his turn", killedWaiters, env.InRealTime|env.OneNode|env.Shares),
+	env.Case("a holder is succeeded when its lease expires", killedHolder, env.InRealTime|env.OneNode|env.Shares|env.Sample),
+	env.Case("the next in line is succeeded when its accept window ends", killedHead, env.InRealTime|env.OneNode|env.Shares),
+	env.Case("the next in line is skipped once it has missed a beat", killedHeadMissed, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("twenty killed waiters do not stop the others", killedWaiters, env.InRealTime|env.OneNode|env.Shares),
 }
 
 func killedHolder(e *env.Env) {
@@ -23,13 +23,13 @@ func killedHolder(e *env.Env) {
 	held := p.Lock(key, lease)
 	held.Gets(env.Patience)
 	waiters := waitEach(e, 3, key)
-	held.Says(judge.Renewed, env.Patience)
+	held.Await(judge.Renewed, env.Patience)
 	killed := p.Kill()
 	waiters[0].RunsBy(killed.Add(lease + env.PollInterval))
 	env.RunInOrder(waiters)
 }
 
-// waitEach starts calls of n further processes, one after the other.
+// waitEach queues one call in each of n new processes, in order.
 func waitEach(e *env.Env, n int, key string) []*env.Waiter {
 	e.T.Helper()
 	waiters := make([]*env.Waiter, n)
@@ -39,7 +39,7 @@ func waitEach(e *env.Env, n int, key string) []*env.Waiter {
 	return waiters
 }
 
-// runInAnyOrder lets calls that wait have the lock, which is free after a hold, each within d, and checks that tokens rise.
+// runInAnyOrder lets waiting calls take the lock one by one in any order, each within d, and checks that tokens rise.
 func runInAnyOrder(e *env.Env, d time.Duration, before *judge.Held, waiters []*env.Waiter) {
 	e.T.Helper()
 	for token, left := before.Token(), waiters; len(left) > 0; {
@@ -72,13 +72,13 @@ func killedHeadMissed(e *env.Env) {
 	waiters := waitEach(e, 3, key)
 	listening(e, key, 4)
 	p.Kill()
-	e.Pass(env.BeatInterval + env.BeatInterval/2) // the dead one misses a beat, and is not taken for dead yet
+	e.Pass(env.BeatInterval + env.BeatInterval/2) // the killed process misses a beat but is not yet considered dead
 	e.Unlock(ctx, held)
 	env.RunInOrder(waiters)
 	e.Reaped(key)
 }
 
-// listening waits until n processes that wait for key have beaten while they were subscribed.
+// listening waits until n processes that wait for key have beaten while subscribed.
 func listening(e *env.Env, key string, n int) {
 	e.T.Helper()
 	e.Eventually(env.Patience, func() string {
@@ -91,11 +91,12 @@ func listening(e *env.Env, key string, n int) {
 		if got == n {
 			return ""
 		}
-		return fmt.Sprintf("%d of %d who wait are subscribed", got, n)
+		return fmt.Sprintf("%d of %d waiters are subscribed", got, n)
 	})
 }
 
-// killedWaiters has one of the dead be granted the lock. When its window ends, all have been dead for longer than DeadAfter.
+// killedWaiters grants the lock to one of the killed processes. When its accept window ends, all of them have been dead for
+// longer than DeadAfter.
 func killedWaiters(e *env.Env) {
 	lease := e.Ample(2 * time.Second)
 	key := e.Key("item")

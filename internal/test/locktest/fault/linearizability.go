@@ -15,20 +15,20 @@ import (
 )
 
 var linearizability = []env.Scenario{
-	env.Case("of a concurrent history with unknown outcomes", func(e *env.Env) { Linearizability(e, nil) }, env.Alone|env.Costly|env.Sample),
+	env.Case("a concurrent history with unknown outcomes is linearizable", func(e *env.Env) { Linearizability(e, nil) }, env.Alone|env.Costly|env.Sample),
 }
 
 const (
 	turmoilOperations = 3000 // at least
 	turmoilQuick      = 1500 // … in the quick suite
-	turmoilOverNodes  = 600  // the same of locks over several nodes, each of which is so many commands
+	turmoilOverNodes  = 600  // … over several nodes, where a call costs several commands
 	turmoilWorkers    = 16
-	turmoilCalls      = 10 // of each worker, between two rests
-	turmoilFault      = 12 // calls from one fault to the next
+	turmoilCalls      = 10 // per worker and round
+	turmoilFault      = 12 // calls between faults
 )
 
-// A turmoil is many callers of a few keys, whose connections are disturbed meanwhile. It goes by
-// rounds, each with clients of its own: only when they are closed is nothing under way for certain.
+// A turmoil runs many callers of a few keys while it disturbs their connections. It runs in rounds with new clients: only
+// closing the clients ends all commands in flight.
 type turmoil struct {
 	e         *env.Env
 	meanwhile func(key string)
@@ -39,18 +39,18 @@ type turmoil struct {
 	clients   []*env.Client
 
 	over   chan struct{} // closed when the round's calls have returned
-	closed chan struct{} // closed when its clients are
+	closed chan struct{} // closed when the round's clients are closed
 	faults sync.WaitGroup
 
-	mu       sync.Mutex // guards what is below
+	mu       sync.Mutex // guards the fields below
 	rng      *rand.Rand
 	calls    int
 	withheld []*redistest.Fault // commands of this round that have not reached the server
-	late     []*redistest.Fault // … of the round before
+	late     []*redistest.Fault // … of the previous round
 }
 
-// Linearizability checks a concurrent history with unknown outcomes. What is done to one of its keys meanwhile, again and
-// again, is done by the test's own goroutine; nil: nothing.
+// Linearizability checks a concurrent history with unknown outcomes. Unless meanwhile is nil, the test's goroutine calls it
+// in a loop, each time with one of the keys.
 func Linearizability(e *env.Env, meanwhile func(key string)) {
 	t := &turmoil{e: e, meanwhile: meanwhile, length: turmoilOperations, seed: rand.Uint64(), history: judge.NewHistory()}
 	if !suite.Full() {
@@ -63,7 +63,7 @@ func Linearizability(e *env.Env, meanwhile func(key string)) {
 	for range 4 {
 		t.keys = append(t.keys, e.Key("item"))
 	}
-	for n := uint64(1); t.goesOn() && !e.T.Failed(); n++ {
+	for n := uint64(1); t.isTooShort() && !e.T.Failed(); n++ {
 		t.round(n)
 	}
 	if wrong := t.history.Check(); wrong != "" {
@@ -72,14 +72,14 @@ func Linearizability(e *env.Env, meanwhile func(key string)) {
 	t.checkThatItWasHard()
 }
 
-// goesOn reports whether the history is too short. It may become longer on a machine so busy that little but
-// doubts came of the usual number of calls.
-func (t *turmoil) goesOn() bool {
+// isTooShort reports whether the history is still too short. On a very busy machine most calls of the usual length may have
+// unknown outcomes, so it may grow longer.
+func (t *turmoil) isTooShort() bool {
 	n := t.history.Operations()
 	return n < t.length || n < 3*t.length && !t.wasHard()
 }
 
-// round has all workers make some calls, and rests.
+// round makes each worker do some calls, then calls rest.
 func (t *turmoil) round(n uint64) {
 	t.clients = nil
 	for _, fair := range []bool{false, true} {
@@ -90,7 +90,7 @@ func (t *turmoil) round(n uint64) {
 		t.clients = append(t.clients, t.e.ClientOver(env.Repeats(3), opts...), t.e.ClientOver(env.Repeats(-1), opts...))
 	}
 	t.over, t.closed = make(chan struct{}), make(chan struct{})
-	// Where nobody waits and nobody is in a hurry, little else than a holder excuses a busy lock.
+	// Without waiters and short deadlines, only a holder excuses a busy lock.
 	waits, hurry := []float64{0, 0.3, 0.7}[n%3], []float64{0, 0.2, 0.2}[n%3]
 	var workers sync.WaitGroup
 	for i := range turmoilWorkers {
@@ -123,8 +123,8 @@ func (t *turmoil) isOver() bool {
 	}
 }
 
-// call takes and releases a lock, if it can be had. waits and hurry say how probable it is that it
-// waits for others, and that its context ends soon.
+// call tries to take and release a lock. waits and hurry are the probabilities that the call waits, and that its context ends
+// soon.
 func (t *turmoil) call(rng *rand.Rand, c *env.Client, waits, hurry float64) {
 	limit, wait := t.e.Ample(500*time.Millisecond), time.Duration(0)
 	if rng.Float64() < hurry {
@@ -135,9 +135,9 @@ func (t *turmoil) call(rng *rand.Rand, c *env.Client, waits, hurry float64) {
 	}
 	lease, work := lockmw.WithLease(time.Second), env.Between(rng, 0, time.Millisecond)
 	switch p := rng.Float64() * float64(t.length) / turmoilOperations; {
-	case p < 0.01: // until it is lost
+	case p < 0.01: // until the hold is lost
 		lease, work = lockmw.WithFixedLease(judge.ShortestLease), time.Second
-	case p < 0.02: // over several renewals, which may get lost
+	case p < 0.02: // over several renewals, which may be lost
 		lease, work = lockmw.WithLease(judge.ShortestLease), 150*time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(t.e.Ctx, limit)
@@ -151,11 +151,11 @@ func (t *turmoil) call(rng *rand.Rand, c *env.Client, waits, hurry float64) {
 	if err != nil {
 		return
 	}
-	env.Passes(ctx, work)
-	_ = turn.Unlock() // the history has noted what it says
+	env.Sleep(ctx, work)
+	_ = turn.Unlock() // the history records the result
 }
 
-// disturb is called before each call.
+// disturb injects a fault every turmoilFault calls.
 func (t *turmoil) disturb() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,15 +176,15 @@ func (t *turmoil) disturb() {
 		t.cut(c, env.Between(t.rng, 0, 20*time.Millisecond))
 	case p < 0.85:
 		t.e.Server.Admin.ScriptFlush(t.e.Ctx)
-	case t.e.Server.Mini != nil: // it cannot do the following
-	case p < 0.93 || t.meanwhile != nil: // whose own connections are to last
+	case t.e.Server.Mini != nil: // miniredis does not support the cases below
+	case p < 0.93 || t.meanwhile != nil: // keep the connections of meanwhile
 		t.e.Server.Admin.ClientKillByFilter(t.e.Ctx, "TYPE", "pubsub")
 	default:
 		t.e.Server.Admin.ClientKillByFilter(t.e.Ctx, "TYPE", "normal")
 	}
 }
 
-// withhold keeps a command from the server; its connection is dead for a while before it breaks.
+// withhold keeps a command from the server. Its connection hangs for a while before it breaks.
 func (t *turmoil) withhold(c *env.Client, key string, hangs time.Duration) {
 	fault := c.Wire.Withhold(key)
 	t.faults.Go(func() {
@@ -201,13 +201,12 @@ func (t *turmoil) withhold(c *env.Client, key string, hangs time.Duration) {
 	})
 }
 
-// send has the server get a command that was withheld in the round before. Whatever it is about is
-// over, and it must do nothing.
+// send delivers a command that was withheld in the previous round. Its call has ended, so it must have no effect.
 func (t *turmoil) send(f *redistest.Fault) {
-	t.faults.Go(func() { _, _ = f.Send(t.e.Ctx) }) // another fault may meet it
+	t.faults.Go(func() { _, _ = f.Send(t.e.Ctx) }) // it may meet another fault
 }
 
-// cut has a client without connections for a while.
+// cut disconnects a client for a while.
 func (t *turmoil) cut(c *env.Client, lasts time.Duration) {
 	c.Wire.Cut()
 	t.faults.Go(func() {
@@ -216,7 +215,7 @@ func (t *turmoil) cut(c *env.Client, lasts time.Duration) {
 	})
 }
 
-// pass returns after d, or when the round is over.
+// pass waits for d or the end of the round.
 func (t *turmoil) pass(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -226,21 +225,21 @@ func (t *turmoil) pass(d time.Duration) {
 	}
 }
 
-// rest closes the clients and returns when the server knows of no call any more.
+// rest closes the clients and returns when no call is left on the server.
 func (t *turmoil) rest() {
 	if t.e.Config.Bubble {
-		// Enough for whatever is cancelled in the background. Where this takes real time, a Client may
-		// be closed before, and then nothing can be said of commands that arrive later.
+		// This is long enough for all cancels in the background. In real time a Client may be closed earlier, and then the
+		// effect of late commands is undefined.
 		t.e.Pass(10 * time.Second)
 	}
 	t.mu.Lock()
 	if t.e.Config.Bubble {
-		t.late = t.withheld // those before may be older than the server's memory of what is over
+		t.late = t.withheld // older commands may be older than the done marks
 	}
 	t.withheld = nil
 	t.mu.Unlock()
 	for _, c := range t.clients {
-		if c.Wire == nil { // the one within this process goes on
+		if c.Wire == nil { // the Local stays open
 			continue
 		}
 		if err := c.Close(); err != nil {
@@ -258,8 +257,8 @@ func (t *turmoil) rest() {
 	t.history.Rest(t.keys)
 }
 
-// wasHard reports whether there was something to find: outcomes in doubt, holds that were lost, and busy
-// locks that nothing but a holder excuses.
+// wasHard reports whether the history can reveal faults: it has unknown outcomes, lost holds, and busy locks that only a
+// holder excuses.
 func (t *turmoil) wasHard() bool {
 	strict := t.history.Strict() >= 20 || t.history.OverNodes
 	return strict && t.lost() > 0 && (t.e.Server == nil || t.doubts() >= 100)
@@ -273,13 +272,13 @@ func (t *turmoil) lost() int {
 	return t.history.Count(func(s *judge.Step) bool { return s.Lost })
 }
 
-// checkThatItWasHard fails the scenario otherwise.
+// checkThatItWasHard fails the scenario if the history was too easy.
 func (t *turmoil) checkThatItWasHard() {
 	h := t.history
 	unknown := h.Count(func(s *judge.Step) bool { return s.Open && !s.Lost })
-	t.e.TB.Logf("%d operations: %d acquisitions and %d releases of unknown outcome, %d holds lost, %d locks strictly busy",
+	t.e.TB.Logf("%d operations: %d acquisitions and %d releases with unknown outcome, %d lost holds, %d busy locks that only a holder excuses",
 		h.Operations(), t.doubts(), unknown, t.lost(), h.Strict())
 	if !t.wasHard() {
-		t.e.T.Errorf("seed %d: too easy a history", t.seed)
+		t.e.T.Errorf("seed %d: the history is too easy", t.seed)
 	}
 }

@@ -13,14 +13,14 @@ import (
 )
 
 var lostReplies = []env.Scenario{
-	env.Case("of an acquire counts once", lostAcquire, env.OnServer|env.Shares|env.Sample),
-	env.Case("of a nested acquire cannot be, as nothing is sent", lostNested, env.OnServer|env.Shares|env.Sample),
-	env.Case("of a release is no ErrNotHeld", lostRelease, env.OnServer|env.Shares|env.Sample),
-	env.Case("of a renewal keeps the hold", lostRenewal, env.OnServer|env.Shares),
-	env.Case("of a queueing acquire makes one ticket", lostQueueing, env.OnServer|env.OneNode|env.Shares),
-	env.Case("of a cancel leaves no ticket", lostCancel, env.OnServer|env.Alone),
-	env.Case("without repetition undoes the acquire", lostForGood, env.OnServer|env.OneNode|env.Shares),
-	env.Case("without repetition makes a call with time to wait ask again", lostAndAskedFor, env.OnServer|env.Shares),
+	env.Case("an acquire with a lost reply counts once", lostAcquire, env.OnServer|env.Shares|env.Sample),
+	env.Case("a nested acquire sends nothing", lostNested, env.OnServer|env.Shares|env.Sample),
+	env.Case("a release with a lost reply does not return ErrNotHeld", lostRelease, env.OnServer|env.Shares|env.Sample),
+	env.Case("a renewal with a lost reply keeps the hold", lostRenewal, env.OnServer|env.Shares),
+	env.Case("a queued acquire with a lost reply makes one ticket", lostQueueing, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a cancel with a lost reply leaves no ticket", lostCancel, env.OnServer|env.Alone),
+	env.Case("a lost acquire without retries is undone", lostForGood, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a call with time to wait retries a lost acquire", lostAndAskedFor, env.OnServer|env.Shares),
 }
 
 func lostAcquire(e *env.Env) {
@@ -45,7 +45,7 @@ func lostNested(e *env.Env) {
 		e.T.Errorf("Unlock of the nested hold: %v", err)
 	}
 	e.Busy(other, key)
-	e.Unlock(ctx, held) // this is the command that the fault meets
+	e.Unlock(ctx, held) // the fault catches this command
 	e.Caught(fault)
 	e.Free(other, key)
 }
@@ -62,7 +62,7 @@ func lostRelease(e *env.Env) {
 }
 
 func lostRenewal(e *env.Env) {
-	lease := e.Ample(time.Second) // a renewal that has no answer after a sixth of it is sent again
+	lease := e.Ample(time.Second) // a renewal without an answer is resent after a sixth of it
 	c, other, key := e.Client(), e.Client(), e.Key("user")
 	renewed := make(chan error, 100)
 	ctx, held := e.Lock(c, key, lockmw.WithLease(lease), lockmw.WithObserver(&lockmw.Observer{
@@ -70,7 +70,7 @@ func lostRenewal(e *env.Env) {
 	}))
 	for range 4 {
 		if err := env.Renewal(e, renewed); err != nil {
-			e.T.Errorf("a renewal: %v", err)
+			e.T.Errorf("renewal: %v", err)
 		}
 		e.Caught(c.Wire.LoseReply(key))
 	}
@@ -88,9 +88,9 @@ func lostQueueing(e *env.Env) {
 	fault := c.Wire.LoseReply(key)
 	w := e.Wait(c, key)
 	e.Caught(fault)
-	e.Eventually(env.Patience, func() string { // the repetition may still be under way
+	e.Eventually(env.Patience, func() string { // the retry may still be in flight
 		if n := e.Server.Admin.ZCard(e.Ctx, e.Server.QueueKey(key)).Val(); n != 1 {
-			return "there is not one ticket"
+			return "want one ticket"
 		}
 		return ""
 	})
@@ -101,7 +101,7 @@ func lostQueueing(e *env.Env) {
 
 func lostCancel(e *env.Env) {
 	c, other := e.Client().Warm(), e.Client()
-	for range 2 { // at first what gets lost is that the server does not know the script
+	for range 2 { // the first time, the lost reply is NOSCRIPT
 		losesCancel(e, c, other, e.Key("user"))
 	}
 }
@@ -112,7 +112,7 @@ func losesCancel(e *env.Env, c, other *env.Client, key string) {
 	w := e.Wait(c, key)
 	e.Eventually(env.Patience, func() string {
 		if e.Server.Admin.ZCard(e.Ctx, e.Server.QueueKey(key)).Val() != 1 {
-			return "there is not one ticket"
+			return "want one ticket"
 		}
 		return ""
 	})
@@ -127,14 +127,14 @@ func losesCancel(e *env.Env, c, other *env.Client, key string) {
 func lostForGood(e *env.Env) {
 	once := func(o *redis.Options) { o.MaxRetries = -1 }
 	c, other, key := e.ClientOver(once).Warm(), e.Client(), e.Key("user")
-	faults := []*redistest.Fault{c.Wire.LoseReply(key), c.Wire.LoseReply(key)} // the Client may try again by itself
+	faults := []*redistest.Fault{c.Wire.LoseReply(key), c.Wire.LoseReply(key)} // the Client may retry once
 	_, hold, err := c.Lock(e.Ctx, key, lockmw.WithWait(0))
 	if err == nil {
-		e.T.Fatalf("two answers are lost, and it has the lock: %v", hold.Unlock())
+		e.T.Fatalf("both replies are lost, but TryLock took the lock: %v", hold.Unlock())
 	}
-	e.Is("a try whose answer is lost", err, lockmw.ErrUnavailable)
+	e.Is("TryLock with lost replies", err, lockmw.ErrUnavailable)
 	if errors.Is(err, lockmw.ErrBusy) {
-		e.T.Errorf("a fault of the connection is told as a lost race: %v", err)
+		e.T.Errorf("a connection error is reported as a busy lock: %v", err)
 	}
 	for _, fault := range faults {
 		e.Caught(fault)

@@ -16,31 +16,31 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A refusal is a state in which the server answers every command of the engine with an error.
+// A refusal is a state in which the server refuses every command of the engine with an error.
 type refusal struct {
-	reply  string
-	begin  func(e *env.Env) (end func())
-	mended bool // the state ends when somebody mends the server: a call that begins in it does not wait for that
+	reply   string
+	begin   func(e *env.Env) (end func())
+	lasting bool // the state lasts until an operator ends it, so new calls fail immediately
 }
 
-// A server leaves these states again. A call that waits already keeps its place, and waits on.
+// The server leaves these states by itself. Queued calls keep their place and continue to wait.
 var passingRefusals = []env.Scenario{
-	env.Case("by a replica ends no wait and no hold before its time", refusal{reply: "READONLY", begin: becomeReplica}.passes, env.InRealTime|env.Alone),
-	env.Case("by a server that loads ends no wait and no hold before its time", refusal{reply: "LOADING", begin: loadDataset}.passes, env.InRealTime|env.Alone),
-	env.Case("by a busy server ends no wait and no hold before its time", refusal{reply: "BUSY", begin: runEndlessly}.passes, env.InRealTime|env.Alone),
-	env.Case("by a server that cannot save ends no wait and no hold before its time", refusal{reply: "MISCONF", begin: failToSave, mended: true}.passes, env.InRealTime|env.Alone|env.Sample|env.Costly),
+	env.Case("a READONLY replica does not end waits or holds early", refusal{reply: "READONLY", begin: becomeReplica}.passes, env.InRealTime|env.Alone),
+	env.Case("a loading server does not end waits or holds early", refusal{reply: "LOADING", begin: loadDataset}.passes, env.InRealTime|env.Alone),
+	env.Case("a busy server does not end waits or holds early", refusal{reply: "BUSY", begin: runEndlessly}.passes, env.InRealTime|env.Alone),
+	env.Case("a server that cannot save does not end waits or holds early", refusal{reply: "MISCONF", begin: failToSave, lasting: true}.passes, env.InRealTime|env.Alone|env.Sample|env.Costly),
 }
 
-// It will not leave these by itself, so that waiting cannot help.
+// These states do not end by themselves, so waiting cannot help.
 var lastingRefusals = []env.Scenario{
-	env.Case("of the scripts ends a wait at once", refusal{reply: "NOPERM", begin: func(e *env.Env) func() { return restrictUser(e, "~*", "&*", "+@all", "-evalsha", "-eval") }}.lasts, env.InRealTime|env.Alone),
-	env.Case("of the keys ends a wait at once", refusal{reply: "NOPERM", begin: func(e *env.Env) func() { return restrictUser(e, "~other:*", "&*", "+@all") }}.lasts, env.InRealTime|env.Alone|env.Sample),
-	env.Case("of the password ends a wait at once", refusal{reply: "WRONGPASS", begin: changePassword}.lasts, env.InRealTime|env.Alone),
+	env.Case("forbidden scripts end a wait immediately", refusal{reply: "NOPERM", begin: func(e *env.Env) func() { return restrictUser(e, "~*", "&*", "+@all", "-evalsha", "-eval") }}.lasts, env.InRealTime|env.Alone),
+	env.Case("forbidden keys end a wait immediately", refusal{reply: "NOPERM", begin: func(e *env.Env) func() { return restrictUser(e, "~other:*", "&*", "+@all") }}.lasts, env.InRealTime|env.Alone|env.Sample),
+	env.Case("a rejected password ends a wait immediately", refusal{reply: "WRONGPASS", begin: changePassword}.lasts, env.InRealTime|env.Alone),
 }
 
-// passes has the server refuse everything for a while, during which some hold and some wait.
+// passes makes the server refuse everything for a while, during holds and waits.
 func (r refusal) passes(e *env.Env) {
-	brief := env.Repeats(1) // more may take longer than a try, or than from one poll to the next
+	brief := env.Repeats(1) // more retries may take longer than a TryLock or a poll interval
 	c, other := e.ClientOver(brief).Warm(), e.Client()
 	mine, key := e.Key("user"), e.Key("user")
 	_, held := e.Lock(c, mine)
@@ -52,26 +52,26 @@ func (r refusal) passes(e *env.Env) {
 	limited := e.Wait(impatient, key)
 
 	end := r.begin(e)
-	var begun *env.Waiter // while the server refuses
-	if r.mended {
+	var begun *env.Waiter // called while the server refuses
+	if r.lasting {
 		refusedWith(e, c, r.reply, redisRetries)
 	} else {
 		begun = e.Call(e.Ctx, c, e.Key("user"))
 	}
 	refusedWith(e, c, r.reply, redisRetries, lockmw.WithWait(0))
-	r.tells(e, "Unlock", held.Unlock())
+	r.isReported(e, "Unlock", held.Unlock())
 	if e.Ends(short) && time.Now().Before(shortHeld.Deadline()) {
 		e.T.Errorf("a hold ended before its deadline: %v", context.Cause(short))
 	}
 	e.Is("the cause of the context's end", context.Cause(short), lockmw.ErrLost)
-	for range 2 { // the call knows of the first refusal when it meets the second
+	for range 2 { // the call returns the first refusal only after it has met the second
 		if !e.Pace.Wait(refused, env.Patience) {
-			e.T.Fatal("the server refuses no poll")
+			e.T.Fatal("the server did not refuse a poll")
 		}
 	}
 	limited.Cancel()
 	limited.Fails(e.Soon, lockmw.ErrUnavailable, context.Canceled)
-	r.tells(e, "the call whose context has ended", limited.Err)
+	r.isReported(e, "the cancelled call", limited.Err)
 	end()
 
 	if begun != nil {
@@ -83,7 +83,7 @@ func (r refusal) passes(e *env.Env) {
 	}
 	e.Unlock(busy, busyHeld)
 	e.Unlock(patient.Gets(env.PollInterval + e.Soon))
-	// What Unlock could not release is released now.
+	// What Unlock could not release is released by now.
 	_, next, err := e.Rec.Lock(e.Ctx, other.Rival, mine, lockmw.WithWait(env.AcceptWindow))
 	if err != nil {
 		e.T.Fatalf("the key is not free: %v", err)
@@ -91,7 +91,7 @@ func (r refusal) passes(e *env.Env) {
 	e.Unlock(e.Ctx, next)
 }
 
-// scriptsRefused returns a channel with a value for each time the server refuses scripts of c for the key, up to two.
+// scriptsRefused returns a channel that receives a value whenever the server refuses a script of c for key, up to twice.
 func (r refusal) scriptsRefused(c *env.Client, key string) <-chan struct{} {
 	refused := make(chan struct{}, 2)
 	c.Server.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
@@ -107,28 +107,28 @@ func (r refusal) scriptsRefused(c *env.Client, key string) <-chan struct{} {
 	return refused
 }
 
-// lasts has the server refuse everything to a client that holds and waits.
+// lasts makes the server refuse everything to a client that holds and waits.
 func (r refusal) lasts(e *env.Env) {
 	setUser(e, "~*", "&*", "+@all")
 	c, other := e.ClientOver(asUser("right")), e.Client()
 	mine, key, lease := e.Key("user"), e.Key("user"), e.Ample(time.Second)
-	_, held := e.Lock(c, mine, lockmw.WithLease(lease)) // not to be lost before Unlock
+	_, held := e.Lock(c, mine, lockmw.WithLease(lease)) // must not be lost before Unlock
 	busy, busyHeld := e.Lock(other, key)
 	w := e.Wait(c, key)
 	e.Server.TicketsQueued(key, 1)
 
 	end := r.begin(e)
-	w.Fails(2*env.PollInterval+e.Soon, lockmw.ErrUnavailable) // the first poll may use up connections that are closed
-	r.tells(e, "the call that waits", w.Err)
+	w.Fails(2*env.PollInterval+e.Soon, lockmw.ErrUnavailable) // the first poll may consume closed connections
+	r.isReported(e, "the waiting call", w.Err)
 	start := time.Now()
-	r.tells(e, "Unlock", held.Unlock())
+	r.isReported(e, "Unlock", held.Unlock())
 	if took := e.Pace.Since(start); took > e.Soon {
 		e.T.Errorf("Unlock took %v", took)
 	}
 	end()
 	e.Unlock(busy, busyHeld)
-	// What Unlock could not release may have to wait for the end of its lease, which a renewal may have begun anew: go-redis
-	// may have tried that again until now.
+	// A lock that Unlock could not release stays until its lease expires. A renewal may have extended it: go-redis may have
+	// retried one until now.
 	limit := max(lease, env.AcceptWindow) + redisRetries + env.PollInterval + e.Soon
 	for _, key := range []string{key, mine} {
 		_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(limit))
@@ -137,22 +137,22 @@ func (r refusal) lasts(e *env.Env) {
 		}
 		e.Unlock(e.Ctx, next)
 	}
-	if err := c.Close(); err != nil { // it may not have been told that the lease of what was left has run out
+	if err := c.Close(); err != nil { // it may not know yet that the remaining lease has expired
 		e.Is("Close", err, lockmw.ErrUnavailable)
 	}
 }
 
-// tells checks that err has the server's words.
-func (r refusal) tells(e *env.Env, what string, err error) {
+// isReported checks that err contains the server's reply.
+func (r refusal) isReported(e *env.Env, what string, err error) {
 	e.T.Helper()
 	e.Is(what, err, lockmw.ErrUnavailable)
 	if err != nil && !strings.Contains(err.Error(), r.reply) {
-		e.T.Errorf("%s: the error does not say %q: %v", what, r.reply, err)
+		e.T.Errorf("%s: the error lacks %q: %v", what, r.reply, err)
 	}
 }
 
 func becomeReplica(e *env.Env) (end func()) {
-	replicaOf(e, e.Server.Admin, "127.0.0.1", "1") // of nobody, so that it keeps its data
+	replicaOf(e, e.Server.Admin, "127.0.0.1", "1") // without a master, so that it keeps its data
 	return func() { replicaOf(e, e.Server.Admin, "no", "one") }
 }
 
@@ -172,7 +172,7 @@ func configure(e *env.Env, rdb redis.UniversalClient, settings ...string) {
 	}
 }
 
-// loadDataset has the server give its data to a replica and load them back, slowly.
+// loadDataset makes a replica with the server's data, and makes the server load them back slowly.
 func loadDataset(e *env.Env) (end func()) {
 	twin := redistest.Redis(e.TB)
 	rdb := twin.NewClient(e.TB)
@@ -184,13 +184,13 @@ func loadDataset(e *env.Env) (end func()) {
 	configure(e, rdb, "repl-diskless-sync-delay", "0")
 	syncWith(e, rdb, e.Server.Server)
 	replicaOf(e, rdb, "no", "one")
-	e.Server.Admin.Set(e.Ctx, "ballast:0", 1, 0) // what the twin does not have: else there is nothing to load
+	e.Server.Admin.Set(e.Ctx, "ballast:0", 1, 0) // data that the twin lacks: otherwise nothing would be loaded
 	configure(e, e.Server.Admin, "loading-process-events-interval-bytes", "1024", "key-load-delay", "10000")
 	host, port := split(twin)
 	replicaOf(e, e.Server.Admin, host, port)
 	e.Eventually(env.Patience, func() string {
 		if info := e.Server.Admin.Info(e.Ctx, "persistence").Val(); !strings.Contains(info, "\nloading:1") {
-			return "the server does not load"
+			return "the server is not loading"
 		}
 		return ""
 	})
@@ -201,7 +201,7 @@ func loadDataset(e *env.Env) (end func()) {
 	}
 }
 
-// syncWith makes rdb's server a replica with the data of s.
+// syncWith makes rdb's server a replica of s, with its data.
 func syncWith(e *env.Env, rdb redis.UniversalClient, s *redistest.Server) {
 	e.T.Helper()
 	host, port := split(s)
@@ -219,7 +219,7 @@ func linked(e *env.Env, rdb redis.UniversalClient) {
 	e.T.Helper()
 	e.Eventually(env.Patience, func() string {
 		if info := rdb.Info(e.Ctx, "replication").Val(); !strings.Contains(info, "master_link_status:up") {
-			return "the replica has not got its master's data"
+			return "the replica has not synced"
 		}
 		return ""
 	})
@@ -255,18 +255,18 @@ func failToSave(e *env.Env) (end func()) {
 		if err := e.Server.Admin.Set(e.Ctx, "probe", 1, 0).Err(); err != nil && strings.Contains(err.Error(), "MISCONF") {
 			return ""
 		}
-		return "the server takes writes"
+		return "the server still accepts writes"
 	})
 	return func() { configure(e, e.Server.Admin, "stop-writes-on-bgsave-error", "no") }
 }
 
-// restrictUser leaves the user less than the engine needs.
+// restrictUser revokes rights that the engine needs.
 func restrictUser(e *env.Env, rules ...string) (end func()) {
 	setUser(e, rules...)
 	return func() { setUser(e, "~*", "&*", "+@all") }
 }
 
-// changePassword ends the user's connections and lets it make no new ones.
+// changePassword closes the user's connections and prevents new ones.
 func changePassword(e *env.Env) (end func()) {
 	setUser(e, "~*", "&*", "+@all", "resetpass", ">other")
 	e.Server.Admin.ClientKillByFilter(e.Ctx, "USER", "app")

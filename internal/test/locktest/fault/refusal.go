@@ -13,13 +13,13 @@ import (
 )
 
 var refusals = []env.Scenario{
-	env.Case("by any error is told with the server's words", refusedByError, env.OnServer|env.OneNode|env.InBubble),
-	env.Case("of a password is told at once", refusedPassword, env.InRealTime|env.Alone|env.Sample),
-	env.Case("of the scripts is told at once", func(e *env.Env) { refusedByACL(e, "~*", "&*", "+@all", "-evalsha", "-eval") }, env.InRealTime|env.Alone),
-	env.Case("of the keys is told at once", func(e *env.Env) { refusedByACL(e, "~other:*", "&*", "+@all") }, env.InRealTime|env.Alone),
-	env.Case("of the channels does not keep a lock from being used", refusedChannels, env.InRealTime|env.Alone),
-	env.Case("of a publication does not leave half a release", refusedPublication, env.InRealTime|env.Alone|env.Sample),
-	env.Case("of a connection is told", refusedConnection, env.OnServer|env.Shares),
+	env.Case("the server's error reply is returned", refusedByError, env.OnServer|env.OneNode|env.InBubble),
+	env.Case("a wrong password fails immediately", refusedPassword, env.InRealTime|env.Alone|env.Sample),
+	env.Case("forbidden scripts fail immediately", func(e *env.Env) { refusedByACL(e, "~*", "&*", "+@all", "-evalsha", "-eval") }, env.InRealTime|env.Alone),
+	env.Case("forbidden keys fail immediately", func(e *env.Env) { refusedByACL(e, "~other:*", "&*", "+@all") }, env.InRealTime|env.Alone),
+	env.Case("forbidden channels do not prevent locking", refusedChannels, env.InRealTime|env.Alone),
+	env.Case("a refused PUBLISH does not leave half a release", refusedPublication, env.InRealTime|env.Alone|env.Sample),
+	env.Case("a refused connection returns ErrUnavailable", refusedConnection, env.OnServer|env.Shares),
 }
 
 // refusedWith calls Lock and checks that it fails with the server's reply.
@@ -28,22 +28,22 @@ func refusedWith(e *env.Env, c *env.Client, reply string, within time.Duration, 
 	start := time.Now()
 	_, hold, err := c.Lock(e.Ctx, e.Key("user"), opts...)
 	if err == nil {
-		e.T.Errorf("%s: got the lock: %v", reply, hold.Unlock())
+		e.T.Errorf("%s: took the lock: %v", reply, hold.Unlock())
 		return
 	}
 	e.Is(reply, err, lockmw.ErrUnavailable)
 	if !strings.Contains(err.Error(), reply) {
-		e.T.Errorf("the error does not say %q: %v", reply, err)
+		e.T.Errorf("the error lacks %q: %v", reply, err)
 	}
 	if errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrLost) {
-		e.T.Errorf("%s is told as a lost race: %v", reply, err)
+		e.T.Errorf("%s is reported as a busy or lost lock: %v", reply, err)
 	}
 	if took := e.Pace.Since(start); took > within {
-		e.T.Errorf("%s: told after %v", reply, took)
+		e.T.Errorf("%s: returned after %v", reply, took)
 	}
 }
 
-// redisRetries is how long go-redis takes for its own retries of some replies.
+// redisRetries is how long go-redis takes to retry some replies.
 const redisRetries = 3 * time.Second
 
 func refusedByError(e *env.Env) {
@@ -97,13 +97,13 @@ func refusedByACL(e *env.Env, rules ...string) {
 	c := e.ClientOver(asUser("right"))
 	refusedWith(e, c, "NOPERM", e.Soon)
 	refusedWith(e, c, "NOPERM", e.Soon, lockmw.WithWait(0))
-	// What was granted before may be refused later.
+	// A right that a hold was taken with may be revoked later.
 	setUser(e, "~*", "&*", "+@all")
 	key := e.Key("user")
 	_, held := e.Lock(c, key, lockmw.WithLease(e.Ample(600*time.Millisecond)))
 	setUser(e, rules...)
 	e.Is("Unlock", held.Unlock(), lockmw.ErrUnavailable)
-	e.Is("Close", c.Close(), lockmw.ErrUnavailable) // the lock is left until its lease runs out
+	e.Is("Close", c.Close(), lockmw.ErrUnavailable) // the lock stays until its lease expires
 }
 
 func refusedChannels(e *env.Env) {
@@ -111,7 +111,7 @@ func refusedChannels(e *env.Env) {
 	c, other, key := e.ClientOver(asUser("right")), e.Client(), e.Key("user")
 	e.Free(c, key)
 	ctx, held := e.Lock(other, key)
-	w := e.Call(e.Ctx, c.Rival, key) // it cannot be told of a grant: it may poll, or say so at once
+	w := e.Call(e.Ctx, c.Rival, key) // it cannot receive a grant, so it may poll or fail immediately
 	select {
 	case <-w.Done:
 		w.Fails(0, lockmw.ErrUnavailable)
@@ -135,7 +135,7 @@ func refusedPublication(e *env.Env) {
 }
 
 func refusedConnection(e *env.Env) {
-	// After as many failed dials as its pool has connections a client of go-redis pauses for up to a second.
+	// go-redis pauses for up to a second after as many failed dials as its pool has connections.
 	c := e.ClientOver(func(o *redis.Options) { o.PoolSize = 1000 })
 	c.Wire.Cut()
 	for wait, limit := range map[time.Duration]time.Duration{0: env.Patience, time.Hour: time.Second} {
@@ -144,7 +144,7 @@ func refusedConnection(e *env.Env) {
 		cancel()
 		e.Is("Lock without a server", err, lockmw.ErrUnavailable)
 		if errors.Is(err, lockmw.ErrBusy) {
-			e.T.Errorf("a refused connection is told as a lost race: %v", err)
+			e.T.Errorf("a refused connection is reported as a busy lock: %v", err)
 		}
 	}
 	c.Wire.Restore()

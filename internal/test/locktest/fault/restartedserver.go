@@ -13,24 +13,24 @@ import (
 )
 
 var restartedServer = []env.Scenario{
-	env.Case("with every write on its disk loses nothing", restartedComplete, env.InRealTime|env.Alone|env.Sample),
-	env.Case("with an old snapshot grants nothing to those it remembers wrongly", restartedWithSnapshot, env.InRealTime|env.Alone),
-	env.Case("without persistence has its waiters back soon", restartedEmpty, env.InRealTime|env.Alone),
-	env.Case("with every write on its disk goes on under load", func(e *env.Env) { loadOverRestarts(e, onDisk) }, env.InRealTime|env.Alone),
-	env.Case("with an old snapshot goes on under load", func(e *env.Env) { loadOverRestarts(e, inSnapshot) }, env.InRealTime|env.Alone),
-	env.Case("without persistence goes on under load", func(e *env.Env) { loadOverRestarts(e, nowhere) }, env.InRealTime|env.Alone),
+	env.Case("with every write on disk, nothing is lost", restartedComplete, env.InRealTime|env.Alone|env.Sample),
+	env.Case("with an old snapshot, its stale holder and waiter get no grant", restartedWithSnapshot, env.InRealTime|env.Alone),
+	env.Case("without persistence, waiters queue again soon", restartedEmpty, env.InRealTime|env.Alone),
+	env.Case("with every write on disk, load continues", func(e *env.Env) { loadOverRestarts(e, onDisk) }, env.InRealTime|env.Alone),
+	env.Case("with an old snapshot, load continues", func(e *env.Env) { loadOverRestarts(e, inSnapshot) }, env.InRealTime|env.Alone),
+	env.Case("without persistence, load continues", func(e *env.Env) { loadOverRestarts(e, nowhere) }, env.InRealTime|env.Alone),
 }
 
-// A persistence is what a server finds when it is started again.
+// A persistence is the data that a restarted server has.
 type persistence int
 
 const (
 	onDisk     persistence = iota // all that it has ever confirmed
-	inSnapshot                    // what was there when save was called
+	inSnapshot                    // the state of the last save
 	nowhere                       // nothing
 )
 
-// persist makes the server, which is new, one of that persistence.
+// persist gives a new server this persistence.
 func persist(e *env.Env, p persistence) {
 	e.T.Helper()
 	if p == onDisk {
@@ -47,7 +47,7 @@ func save(e *env.Env) {
 	}
 }
 
-// restart kills the server and starts it again. passed is as for Recorder.Lose.
+// restart kills and restarts the server. passed is as in Recorder.Lose.
 func restart(e *env.Env, p persistence, passed bool) {
 	e.T.Helper()
 	if p == onDisk {
@@ -55,7 +55,7 @@ func restart(e *env.Env, p persistence, passed bool) {
 	} else {
 		e.Rec.Lose(passed, func() int64 {
 			e.Server.Kill()
-			return time.Now().UnixMicro() // the server's clock is the machine's, too
+			return time.Now().UnixMicro() // the server uses the machine's clock
 		})
 	}
 	e.Server.Restart(e.TB)
@@ -74,7 +74,7 @@ func restartedComplete(e *env.Env) {
 		if held.Deadline().After(deadline) {
 			return ""
 		}
-		return "the lease is not renewed"
+		return "the lease was not renewed"
 	})
 	if now := tickets(e, key); !slices.Equal(now, before) {
 		e.T.Errorf("the tickets were %q and are %q", before, now)
@@ -94,9 +94,9 @@ func restartedWithSnapshot(e *env.Env) {
 	e.Unlock(ctx, held)
 	e.Unlock(w.Gets(e.Soon))
 	ctx, held = e.Lock(c, key, lockmw.WithLease(lease))
-	restart(e, inSnapshot, false) // with a as the holder and b in the queue, who have long gone
+	restart(e, inSnapshot, false) // the snapshot has a as the holder and b in the queue; neither exists any more
 	next := e.Call(e.Ctx, a.Rival, key)
-	next.RunsBy(saved.Add(lease + env.PollInterval)) // b says that it does not wait
+	next.RunsBy(saved.Add(lease + env.PollInterval)) // b replies that it does not wait
 	e.Lost(ctx, held)
 	e.Unlock(next.Ctx, next.Held)
 }
@@ -115,7 +115,7 @@ func restartedEmpty(e *env.Env) {
 	}
 	e.Lost(ctx, held)
 	if took := e.Pace.Since(restarted); took > lease/2+e.Soon {
-		e.T.Errorf("the holder knew only after %v that the server has forgotten its lock", took)
+		e.T.Errorf("the holder noticed only after %v that the server had lost its lock", took)
 	}
 }
 
@@ -145,8 +145,8 @@ func loadOverRestarts(e *env.Env, p persistence) {
 		}
 		e.Eventually(lease+env.AcceptWindow+2*env.PollInterval+e.Soon, func() string {
 			for i := range turns {
-				if turns[i].Load() < before[i]+2 { // one of them began after now
-					return fmt.Sprintf("contender %d has had no turn", i)
+				if turns[i].Load() < before[i]+2 { // at least one of them began after the restart
+					return fmt.Sprintf("contender %d had no turn", i)
 				}
 			}
 			return ""
@@ -160,7 +160,7 @@ func loadOverRestarts(e *env.Env, p persistence) {
 		}
 		_, held := e.Lock(sitter, key, lockmw.WithLease(lease))
 		restart(e, p, true)
-		e.Pass(lease / 4) // longer than the others need to find the server
+		e.Pass(lease / 4) // longer than the others need to reconnect
 		if err := held.Unlock(); err != nil && !isLoss(err) {
 			e.T.Errorf("Unlock: %v", err)
 		}
@@ -171,7 +171,7 @@ func loadOverRestarts(e *env.Env, p persistence) {
 	e.Free(clients[0], key)
 }
 
-// turn takes the lock once; false if the server is away.
+// turn takes the lock once. It returns false if the server is unavailable.
 func turn(e *env.Env, l lockmw.Locker, key string, lease time.Duration) bool {
 	_, held, err := e.Rec.Lock(e.Ctx, l, key, lockmw.WithLease(lease))
 	if errors.Is(err, lockmw.ErrUnavailable) {
@@ -183,14 +183,14 @@ func turn(e *env.Env, l lockmw.Locker, key string, lease time.Duration) bool {
 		e.Pass(time.Second)
 		return false
 	}
-	e.Pass(time.Millisecond) // the work
+	e.Pass(time.Millisecond) // work
 	if err := held.Unlock(); err != nil && !isLoss(err) {
 		e.T.Errorf("Unlock: %v", err)
 	}
 	return true
 }
 
-// isLoss tells what Unlock may return when the server is away, or has lost its memory.
+// isLoss reports whether err is a valid result of Unlock while the server is unavailable or has lost its data.
 func isLoss(err error) bool {
 	return errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrUnavailable)
 }

@@ -12,16 +12,16 @@ import (
 )
 
 var silence = []env.Scenario{
-	env.Case("does not keep a call beyond its context", func(e *env.Env) { silentServer(e, false) }, env.OnServer|env.Shares),
-	env.Case("does not keep a call beyond its context, which the redis client heeds", func(e *env.Env) { silentServer(e, true) }, env.OnServer|env.Shares),
-	env.Case("does not keep a waiting call beyond its context", silentWhileQueued, env.OnServer|env.Shares|env.Sample),
-	env.Case("does not keep Unlock beyond its timeout", silentUnlock, env.OnServer|env.Shares),
-	env.Case("does not keep a call that only tries", silentTry, env.OnServer|env.InBubble),
-	env.Case("of a stopped process does not keep a call beyond its context", func(e *env.Env) { serverStops(e, false) }, env.InRealTime|env.Alone|env.Sample),
-	env.Case("of a stopped process does not keep a call beyond its context, which the redis client heeds", func(e *env.Env) { serverStops(e, true) }, env.InRealTime|env.Alone|env.Sample),
+	env.Case("a silent server does not keep a call beyond its context", func(e *env.Env) { silentServer(e, false) }, env.OnServer|env.Shares),
+	env.Case("a silent server does not keep a call beyond its context, with ContextTimeoutEnabled", func(e *env.Env) { silentServer(e, true) }, env.OnServer|env.Shares),
+	env.Case("a silent server does not keep a waiting call beyond its context", silentWhileQueued, env.OnServer|env.Shares|env.Sample),
+	env.Case("a silent server does not keep Unlock beyond its timeout", silentUnlock, env.OnServer|env.Shares),
+	env.Case("a silent server does not keep TryLock waiting", silentTry, env.OnServer|env.InBubble),
+	env.Case("a stopped server does not keep a call beyond its context", func(e *env.Env) { serverStops(e, false) }, env.InRealTime|env.Alone|env.Sample),
+	env.Case("a stopped server does not keep a call beyond its context, with ContextTimeoutEnabled", func(e *env.Env) { serverStops(e, true) }, env.InRealTime|env.Alone|env.Sample),
 }
 
-// silentTo checks what c does between begin and end, while nothing is answered.
+// silentTo checks how c behaves without answers, between begin and end.
 func silentTo(e *env.Env, c *env.Client, begin, end func()) {
 	e.T.Helper()
 	ctx, held := e.Lock(c, e.Key("user"))
@@ -33,8 +33,8 @@ func silentTo(e *env.Env, c *env.Client, begin, end func()) {
 	silentExtend(e, held)
 	end()
 	e.Unlock(ctx, held)
-	// What the server granted meanwhile is taken back when it answers again, which the client may
-	// learn from its next try only.
+	// Locks granted in the meantime are released when the server answers again. The client may notice only at its next
+	// attempt.
 	other := e.Client()
 	for _, key := range keys {
 		_, held, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(env.AcceptWindow+env.PollInterval+e.Soon))
@@ -47,7 +47,7 @@ func silentTo(e *env.Env, c *env.Client, begin, end func()) {
 	e.Free(c, keys[0])
 }
 
-// silentExtend calls Extend with a context of CallLimit while nothing is answered.
+// silentExtend calls Extend with a timeout of CallLimit while the server does not answer.
 func silentExtend(e *env.Env, held *judge.Held) {
 	e.T.Helper()
 	ctx, cancel := context.WithTimeout(e.Ctx, env.CallLimit)
@@ -67,7 +67,7 @@ func silentServer(e *env.Env, contextTimeout bool) {
 
 func serverStops(e *env.Env, contextTimeout bool) {
 	c := e.ClientOver(func(o *redis.Options) { o.ContextTimeoutEnabled = contextTimeout }).Warm()
-	// When it goes on, it runs what it was sent meanwhile.
+	// When it continues, it runs the commands that it received in the meantime.
 	silentTo(e, c, func() { e.Server.Pause(e.TB) }, func() { e.Server.Resume(e.TB) })
 }
 
@@ -88,7 +88,7 @@ func silentWhileQueued(e *env.Env) {
 	e.Unlock(e.Ctx, next)
 }
 
-// silentTry checks that a call which does not wait for others does not wait for go-redis to give up.
+// silentTry checks that TryLock does not wait until go-redis gives up.
 func silentTry(e *env.Env) {
 	const limit = 2 * time.Second
 	c, keys := e.Client().Warm(), []string{e.Key("user"), e.Key("user")}
@@ -96,15 +96,15 @@ func silentTry(e *env.Env) {
 	start := time.Now()
 	_, _, err := c.Lock(e.Ctx, keys[0], lockmw.WithWait(0))
 	if took := e.Pace.Since(start); took > limit+e.Soon {
-		e.T.Errorf("a try took %v", took)
+		e.T.Errorf("TryLock took %v", took)
 	}
-	e.Is("a try", err, lockmw.ErrUnavailable)
+	e.Is("TryLock", err, lockmw.ErrUnavailable)
 	start = time.Now()
 	_, open, err := c.Lock(e.Ctx, keys[1], lockmw.WithWait(0), lockmw.WithFailOpen())
 	if took := e.Pace.Since(start); took > limit+e.Soon || err != nil {
-		e.T.Errorf("a try that fails open took %v: %v", took, err)
+		e.T.Errorf("TryLock that fails open took %v: %v", took, err)
 	} else if err := open.Unlock(); err != nil {
-		e.T.Errorf("Unlock of a hold without a lock: %v", err)
+		e.T.Errorf("Unlock of a fail-open hold: %v", err)
 	}
 	c.Wire.Restore()
 	other := e.Client()

@@ -12,22 +12,21 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// That a client's clock is wrong is the same, seen from there, as that the server's is. Neither is
-// compared with the other: a hold's time is measured on the client's monotonic clock, the server's
-// lease on the server's. So only a step of the server's clock can be noticed, by the leases that it
-// ends early or late.
+// From the other side, a wrong client clock looks like a wrong server clock. The two are never compared: a hold is measured by
+// the client's monotonic clock, a lease by the server's clock. So only a step of the server's clock has an effect: leases end
+// early or late.
 var steppedClock = []env.Scenario{
-	env.Case("60 s behind is not noticed", func(e *env.Env) { clockOff(e, -time.Minute) }, env.OnServer|env.InBubble),
-	env.Case("60 s ahead is not noticed", func(e *env.Env) { clockOff(e, time.Minute) }, env.OnServer|env.InBubble),
-	env.Case("years ahead is not noticed", func(e *env.Env) { clockOff(e, 10*365*24*time.Hour) }, env.OnServer|env.InBubble),
-	env.Case("of the client is never sent", clockNeverSent, env.OnServer|env.OneNode|env.InBubble),
-	env.Case("backwards leaves holds, waiters and tokens alone", steppedBackwards, env.OnServer|env.InBubble|env.Costly),
-	env.Case("backwards under load leaves tokens increasing", steppedBackwardsUnderLoad, env.OnServer|env.InBubble),
-	env.Case("backwards keeps a dead holder's lock for that much longer", steppedBackwardsAtDeath, env.OnServer|env.OneNode|env.InBubble),
-	env.Case("forwards leaves longer leases and the queue alone", steppedForwards, env.OnServer|env.InBubble|env.Costly),
-	env.Case("forwards ends shorter leases, which the next renewal tells", steppedOverLease, env.OnServer|env.OneNode|env.InBubble),
-	env.Case("forwards over all that is kept brings every waiter back", steppedOverAll, env.OnServer|env.OneNode|env.InBubble),
-	env.Case("to and fro under load leaves tokens increasing", steppedUnderLoad, env.OnServer|env.OneNode|env.InBubble),
+	env.Case("a server clock 60 s behind has no effect", func(e *env.Env) { clockOff(e, -time.Minute) }, env.OnServer|env.InBubble),
+	env.Case("a server clock 60 s ahead has no effect", func(e *env.Env) { clockOff(e, time.Minute) }, env.OnServer|env.InBubble),
+	env.Case("a server clock years ahead has no effect", func(e *env.Env) { clockOff(e, 10*365*24*time.Hour) }, env.OnServer|env.InBubble),
+	env.Case("the client's clock is never sent", clockNeverSent, env.OnServer|env.OneNode|env.InBubble),
+	env.Case("a step back does not affect holds, waiters and tokens", steppedBackwards, env.OnServer|env.InBubble|env.Costly),
+	env.Case("a step back under load keeps tokens increasing", steppedBackwardsUnderLoad, env.OnServer|env.InBubble),
+	env.Case("a step back keeps a dead holder's lock longer by the step", steppedBackwardsAtDeath, env.OnServer|env.OneNode|env.InBubble),
+	env.Case("a step forward does not affect longer leases and the queue", steppedForwards, env.OnServer|env.InBubble|env.Costly),
+	env.Case("a step forward ends shorter leases, and the next renewal reports it", steppedOverLease, env.OnServer|env.OneNode|env.InBubble),
+	env.Case("a step forward past all expiry times loses no waiter", steppedOverAll, env.OnServer|env.OneNode|env.InBubble),
+	env.Case("steps back and forward under load keep tokens increasing", steppedUnderLoad, env.OnServer|env.OneNode|env.InBubble),
 }
 
 func clockOff(e *env.Env, by time.Duration) {
@@ -53,7 +52,7 @@ func clockOff(e *env.Env, by time.Duration) {
 	e.Ends(ctx)
 	e.Unlock(w.Gets(lease/10 + e.Soon))
 	if early := held.Deadline().Sub(w.At); early > 0 {
-		e.T.Errorf("granted %v before the deadline of the hold before", early)
+		e.T.Errorf("granted %v before the deadline of the previous hold", early)
 	}
 	e.Lost(ctx, held)
 }
@@ -61,7 +60,7 @@ func clockOff(e *env.Env, by time.Duration) {
 func clockNeverSent(e *env.Env) {
 	const lease = 900 * time.Millisecond
 	clock := e.Server.NewClock(e.TB)
-	clock.Step(10 * 365 * 24 * time.Hour) // what the server has said may be sent back
+	clock.Step(10 * 365 * 24 * time.Hour) // times of the server may be sent back to it
 	a, b, key := e.Client(), e.Client(), e.Key("item")
 	for _, c := range []*env.Client{a, b} {
 		c.Wire.Record()
@@ -82,7 +81,7 @@ func clockNeverSent(e *env.Env) {
 			scripts++
 		}
 		if word := env.WordLikeNow(c); word != "" {
-			e.T.Errorf("%s was sent with the client's clock, %s", c[0], word)
+			e.T.Errorf("%s was sent with the client's clock reading %s", c[0], word)
 		}
 	}
 	if scripts < 8 {
@@ -99,7 +98,7 @@ func steppedBackwards(e *env.Env) {
 		clock.Step(-env.ClockStep)
 		e.Pass(20 * time.Second)
 	}
-	e.Pass(2 * env.ClockStep) // until long after what the queue itself lives
+	e.Pass(2 * env.ClockStep) // well past the TTL of the queue
 	if err := ctx.Err(); err != nil {
 		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
 	}
@@ -110,7 +109,7 @@ func steppedBackwards(e *env.Env) {
 func steppedBackwardsUnderLoad(e *env.Env) {
 	clock := e.Server.NewClock(e.TB)
 	key := e.Key("item")
-	var n atomic.Int32 // readers come at the same time
+	var n atomic.Int32 // readers run in parallel
 	e.Contend(e.Clients(3), key, 12, 30, func(*judge.Held) {
 		e.Pass(time.Millisecond)
 		if n.Add(1)%60 == 0 {
@@ -132,7 +131,7 @@ func steppedBackwardsAtDeath(e *env.Env) {
 	var closed sync.WaitGroup
 	for c, left := range map[*env.Client]error{dead: lockmw.ErrUnavailable, gone: nil} {
 		c.Wire.Cut()
-		closed.Go(func() { // which tries to release what it has, for longer than its lease
+		closed.Go(func() { // Close tries to release the holds for longer than their leases
 			if err := c.Close(); !errors.Is(err, left) {
 				e.T.Errorf("Close: %v, want %v", err, left)
 			}
@@ -141,14 +140,14 @@ func steppedBackwardsAtDeath(e *env.Env) {
 	defer closed.Wait()
 	first.Fails(e.Soon, lockmw.ErrClosed)
 	clock.Step(-env.ClockStep)
-	// The one that is gone is taken for alive, as it was seen in the future.
+	// The closed client counts as alive, because it was last seen in the future.
 	e.Unlock(next.Gets(env.ClockStep + lease + env.AcceptWindow + env.PollInterval + e.Soon))
 	if took := next.At.Sub(start); took < env.ClockStep {
 		e.T.Errorf("the dead holder's lock was granted after %v", took)
 	}
 }
 
-// A queue lives for a minute after the last sign of life of those who wait in it.
+// underQueueTTL is less than the TTL of a queue, which is a minute after the last beat of its waiters.
 const underQueueTTL = 55 * time.Second
 
 func steppedForwards(e *env.Env) {
@@ -163,7 +162,7 @@ func steppedForwards(e *env.Env) {
 	if err := ctx.Err(); err != nil {
 		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
 	}
-	clock.Step(underQueueTTL) // those who wait have not been seen for so long now
+	clock.Step(underQueueTTL) // the last beat of the waiters is now this old
 	e.Unlock(ctx, held)
 	runAfterStep(e, held, waiters)
 }
@@ -174,7 +173,7 @@ func steppedOverLease(e *env.Env) {
 	c, key := e.Client(), e.Key("item")
 	ctx, held := e.Lock(c, key, lockmw.WithLease(lease))
 	waiters := waitEach(e, 3, key)
-	e.Rec.Forfeit() // the server ends the lease, of which the holder cannot know
+	e.Rec.Forfeit() // the server ends the lease early, which the holder cannot know
 	clock.Step(underQueueTTL)
 	start := time.Now()
 	next, nextHeld := waiters[0].Gets(env.PollInterval + e.Soon)
@@ -183,7 +182,7 @@ func steppedOverLease(e *env.Env) {
 	}
 	e.Lost(ctx, held)
 	if took := e.Pace.Since(start); took > lease/3+e.Soon {
-		e.T.Errorf("the holder was told after %v", took)
+		e.T.Errorf("the holder noticed after %v", took)
 	}
 	e.Unlock(next, nextHeld)
 	env.RunInOrder(waiters[1:])
@@ -200,8 +199,8 @@ func steppedOverAll(e *env.Env) {
 	e.Lost(ctx, held)
 }
 
-// runAfterStep lets calls that wait have the lock, which is free after a hold, in their order. Over several nodes there is none:
-// they wait at the one whose clock was stepped, and it and the others do not count together.
+// runAfterStep lets waiting calls take the lock in order. Over several nodes there is no order: the calls wait at the node
+// whose clock was stepped, which cannot form a majority with the others.
 func runAfterStep(e *env.Env, before *judge.Held, waiters []*env.Waiter) {
 	e.T.Helper()
 	if e.Config.OverNodes != nil {

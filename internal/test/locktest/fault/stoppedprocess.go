@@ -8,8 +8,8 @@ import (
 )
 
 var stoppedProcesses = []env.Scenario{
-	env.Case("that held the lock wakes without it", stoppedHolder, env.InRealTime|env.Shares|env.Sample),
-	env.Case("that was granted the lock meanwhile queues again in its old place", stoppedWaiter, env.InRealTime|env.OneNode|env.Shares),
+	env.Case("a resumed holder does not hold the lock any more", stoppedHolder, env.InRealTime|env.Shares|env.Sample),
+	env.Case("a waiter that missed its grant queues again in its old place", stoppedWaiter, env.InRealTime|env.OneNode|env.Shares),
 }
 
 func stoppedHolder(e *env.Env) {
@@ -19,7 +19,7 @@ func stoppedHolder(e *env.Env) {
 	theirs := p.Lock(key, lease)
 	token := theirs.Gets(env.Patience).Token
 	if !guarded.Write(token) {
-		e.T.Error("the holder's entry is refused")
+		e.T.Error("the holder's entry was refused")
 	}
 	w := e.Wait(e.Client(), key)
 	theirs.Watch()
@@ -27,23 +27,23 @@ func stoppedHolder(e *env.Env) {
 	stopped := time.Now()
 	w.RunsBy(stopped.Add(lease + env.PollInterval))
 	if !guarded.Write(w.Held.Token()) {
-		e.T.Error("the next holder's entry is refused")
+		e.T.Error("the next holder's entry was refused")
 	}
 	p.Child.Resume(e.TB)
-	seen := theirs.Says(judge.Watched, env.Patience) // at the first look: else it would say late
+	seen := theirs.Await(judge.Watched, env.Patience) // at the first check; otherwise it reports Late
 	if seen.Deadline > judge.MachineTime(stopped.Add(lease)) {
-		e.T.Errorf("the hold's deadline moved while its process stood still")
+		e.T.Errorf("the hold's deadline moved while its process was stopped")
 	}
 	if guarded.Write(seen.Token) {
-		e.T.Error("an entry of the former holder is taken")
+		e.T.Error("an entry of the former holder was accepted")
 	}
-	if end := theirs.Says(judge.Ended, env.Patience); !end.Lost {
-		e.T.Error("the loss of the lock is not told")
+	if end := theirs.Await(judge.Ended, env.Patience); !end.Lost {
+		e.T.Error("the loss was not reported")
 	}
 	if r := theirs.Unlock(); r.Type != "lock_lost" {
 		e.T.Errorf("Unlock of a lost hold in the other process: %q", r.Err)
 	}
-	p.Child.End() // it has told the server what it wants to be forgotten
+	p.Child.End() // all its cancels have reached the server
 	e.Busy(e.Client(), key)
 	e.Unlock(w.Ctx, w.Held)
 }
@@ -58,12 +58,12 @@ func stoppedWaiter(e *env.Env) {
 	ctx, held = before.Gets(e.Soon)
 	listening(e, key, 2)
 	p.Child.Pause(e.TB)
-	e.Unlock(ctx, held) // to the one that cannot know
+	e.Unlock(ctx, held) // grants to the stopped process
 	next.RunsBy(time.Now().Add(env.AcceptWindow + env.PollInterval))
 	after := e.Wait(e.Client(), key)
-	p.Child.Resume(e.TB) // it reads of the grant now
+	p.Child.Resume(e.TB) // it receives the grant now
 	e.Server.TicketsQueued(key, 2)
-	theirs.HasNot(judge.Granted)
+	theirs.NotReported(judge.Granted)
 	e.Unlock(next.Ctx, next.Held)
 	theirs.Gets(e.Soon)
 	after.IsWaiting()

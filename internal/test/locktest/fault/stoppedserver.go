@@ -11,7 +11,7 @@ import (
 )
 
 var stoppedServer = []env.Scenario{
-	env.Case("ends contexts on time and keeps the queue", holdsAndQueueOfStoppedServer, env.InRealTime|env.Alone|env.Sample|env.Costly),
+	env.Case("contexts end on time and the queue stays", holdsAndQueueOfStoppedServer, env.InRealTime|env.Alone|env.Sample|env.Costly),
 }
 
 func holdsAndQueueOfStoppedServer(e *env.Env) {
@@ -21,14 +21,14 @@ func holdsAndQueueOfStoppedServer(e *env.Env) {
 	theirs := p.Lock(e.Key("item"), lease)
 	theirs.Gets(env.Patience)
 	waiters := waitEach(e, 1, key)
-	e.Pass(env.BeatInterval / 3) // so that they do not beat at the same time
+	e.Pass(env.BeatInterval / 3) // so that their beats do not coincide
 	waiters = append(waiters, waitEach(e, 1, key)...)
 	other := p.Wait(key)
 	last := waitEach(e, 1, key)
 	listening(e, key, 4)
 	before := tickets(e, key)
 
-	beats(e, key) // those behind it are heard first, therefore, when the server continues
+	beats(e, key) // so the server reads the waiters behind it first when it continues
 	e.Server.Pause(e.TB)
 	defer e.Server.Resume(e.TB)
 	stopped := time.Now()
@@ -37,30 +37,30 @@ func holdsAndQueueOfStoppedServer(e *env.Env) {
 			e.T.Errorf("the context ended %v after its deadline", late)
 		}
 		if took := e.Pace.Since(stopped); took > lease+e.Soon {
-			e.T.Errorf("the context ended %v after the server had stopped, the lease was %v", took, lease)
+			e.T.Errorf("the context ended %v after the server stopped; the lease was %v", took, lease)
 		}
 	}
-	end := theirs.Says(judge.Ended, env.Patience)
+	end := theirs.Await(judge.Ended, env.Patience)
 	if late := end.At - end.Deadline; !end.Lost || late < 0 || e.Pace.Between(judge.OwnTime(end.Deadline), judge.OwnTime(end.At)) > e.Soon {
-		e.T.Errorf("the other process' context ended %v after its deadline", late)
+		e.T.Errorf("the other process's context ended %v after its deadline", late)
 	}
-	e.Pass(time.Until(stopped.Add(lease + lease/2))) // the stop lasts so long
+	e.Pass(time.Until(stopped.Add(lease + lease/2))) // the length of the stop
 	e.Server.Resume(e.TB)
 
 	byPoll := env.PollInterval + e.Soon // connections may have broken
 	waiters[0].Gets(byPoll)
 	if now := tickets(e, key); !slices.Equal(now, before[1:]) {
-		e.T.Errorf("after the first one's grant the tickets are %q; they were %q", now, before)
+		e.T.Errorf("after the first grant the tickets are %q; they were %q", now, before)
 	}
 	e.Lost(ctx, held)
 	env.RunInOrderWithin(byPoll, waiters)
 	other.Gets(byPoll)
 	other.Released()
 	env.RunInOrderWithin(byPoll, last)
-	e.Unlock(e.Lock(e.Client(), theirs.Key)) // the other process has no more of it
+	e.Unlock(e.Lock(e.Client(), theirs.Key)) // the other process's lock is free
 }
 
-// beats waits until a process that waits for a key does.
+// beats waits for a beat of a process that waits for key.
 func beats(e *env.Env, key string) {
 	e.T.Helper()
 	before := e.Server.Alive(key)
@@ -72,7 +72,7 @@ func beats(e *env.Env, key string) {
 	})
 }
 
-// tickets returns who is queued for a key.
+// tickets returns the tickets in key's queue.
 func tickets(e *env.Env, key string) (ids []string) {
 	e.T.Helper()
 	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))

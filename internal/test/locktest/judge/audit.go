@@ -8,33 +8,31 @@ import (
 	"time"
 )
 
-// An Audit checks what several processes report of their holds, while they go on: the reports come in
-// any order and some of them late, so it keeps the holds of the last while and checks them in the
-// order of their tokens when nothing that belongs between them can be under way any more. What it
-// needs does not grow with the run. Safe for concurrent use; all times are the machine's.
+// An Audit checks reports of several processes about their holds, while the processes run. Reports arrive in any order, some of
+// them late. So the Audit keeps recent holds, and checks them in token order once no earlier report can be missing. Its memory
+// use does not grow with the run. It is safe for concurrent use; all times are the machine's.
 //
-// A hold excludes others from when Lock had returned until Unlock is about to be called, its deadline
-// passes or its process is killed, whichever comes first. It counts by the word of its process, which
-// says later when it began and sooner when it ends: what is found is never a matter of the reports.
+// A hold is exclusive from the return of Lock until Unlock is called, its deadline passes or its process is killed, whichever
+// comes first. Processes report a start late and an end early, so the delays of reports cause no false violations.
 type Audit struct {
 	mu         sync.Mutex
 	accounts   map[string]*account
 	Holds      int
-	Wait       time.Duration // the longest
-	Idle       time.Duration // the longest that a key was free while a call waited for it
+	Wait       time.Duration // the longest wait
+	Idle       time.Duration // the longest time that a key was free while a call waited for it
 	Violations []string
 	More       int // violations that are not kept
 }
 
-// An account is what is kept of one key.
+// An account is the state of one key.
 type account struct {
-	open []*Entry // in the order of their tokens
+	open []*Entry // in token order
 
-	// Of the holds before those.
+	// About the holds before open:
 	token      int64
-	end        time.Duration // the last of their ends, and whose that was
+	end        time.Duration // the latest end
 	endToken   int64
-	asked      time.Duration // the last time that one of them was asked for, and which
+	asked      time.Duration // the latest start of a call
 	askedToken int64
 }
 
@@ -43,13 +41,13 @@ type Entry struct {
 	Process  int
 	Token    int64
 	Asked    time.Duration // when Lock was called
-	Granted  time.Duration // when it had returned
+	Granted  time.Duration // when Lock returned
 	Deadline time.Duration // as last reported
 	ended    bool
 	end      time.Duration // if ended
 }
 
-// NewAudit makes one that knows of no hold.
+// NewAudit returns an Audit without holds.
 func NewAudit() *Audit { return &Audit{accounts: make(map[string]*account)} }
 
 func (d *Audit) account(key string) *account {
@@ -63,7 +61,7 @@ func (d *Audit) account(key string) *account {
 
 func (e *Entry) ends(at time.Duration) { e.ended, e.end = true, at }
 
-// place is where a token belongs among the open entries, and whether it is there.
+// place returns the position of a token among the open entries, and whether it is there.
 func (a *account) place(token int64) (int, bool) {
 	return slices.BinarySearchFunc(a.open, token, func(e *Entry, token int64) int { return cmp.Compare(e.Token, token) })
 }
@@ -75,7 +73,7 @@ func (a *account) find(token int64) *Entry {
 	return nil
 }
 
-// Grant notes a new hold.
+// Grant records a new hold.
 func (d *Audit) Grant(key string, e *Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,15 +83,15 @@ func (d *Audit) Grant(key string, e *Entry) {
 	i, taken := a.place(e.Token)
 	switch {
 	case taken:
-		d.violate("%s: token %d was given twice", key, e.Token)
+		d.violate("%s: token %d was granted twice", key, e.Token)
 	case e.Token <= a.token:
-		d.violate("%s: token %d was given after %d", key, e.Token, a.token)
+		d.violate("%s: token %d was granted after %d", key, e.Token, a.token)
 	default:
 		a.open = slices.Insert(a.open, i, e)
 	}
 }
 
-// Extend notes a new deadline of a hold.
+// Extend records a new deadline of a hold.
 func (d *Audit) Extend(key string, token int64, deadline time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +100,7 @@ func (d *Audit) Extend(key string, token int64, deadline time.Duration) {
 	}
 }
 
-// End notes the end of a hold, and its last deadline.
+// End records the end of a hold and its last deadline.
 func (d *Audit) End(key string, token int64, deadline, at time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +109,7 @@ func (d *Audit) End(key string, token int64, deadline, at time.Duration) {
 	}
 }
 
-// Killed notes that a process has ended, whose reports have all been read.
+// Killed records that a process has ended. All of its reports have been read.
 func (d *Audit) Killed(process int, at time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,8 +122,7 @@ func (d *Audit) Killed(process int, at time.Duration) {
 	}
 }
 
-// Settle checks the holds that were granted before a time. Whoever has not ended is not checked, nor
-// are those after it.
+// Settle checks the holds that were granted before the given time, up to the first one that has not ended.
 func (d *Audit) Settle(before time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,12 +136,12 @@ func (d *Audit) Settle(before time.Duration) {
 	}
 }
 
-// check compares a hold with all of smaller tokens.
+// check compares a hold with all holds of smaller tokens.
 func (d *Audit) check(key string, a *account, e *Entry) {
-	effective := e.Granted < e.end // else it was over when its process learned of it
+	effective := e.Granted < e.end // otherwise it had ended when its process learned of it
 	switch {
 	case e.Granted < a.asked:
-		d.violate("%s: token %d was granted before token %d was asked for", key, e.Token, a.askedToken)
+		d.violate("%s: token %d was granted before the call of token %d began", key, e.Token, a.askedToken)
 	case effective && e.Granted < a.end:
 		d.violate("%s: token %d was granted %v before the end of token %d", key, e.Token, a.end-e.Granted, a.endToken)
 	case effective && a.token != 0:
@@ -159,7 +156,7 @@ func (d *Audit) check(key string, a *account, e *Entry) {
 	}
 }
 
-// Oldest is when the oldest hold was granted that has not ended; false if there is none.
+// Oldest returns the key and the grant of the oldest hold that has not ended; ok is false if there is none.
 func (d *Audit) Oldest() (key string, granted time.Duration, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +170,7 @@ func (d *Audit) Oldest() (key string, granted time.Duration, ok bool) {
 	return key, granted, ok
 }
 
-// violate notes a violation, and counts them when there are many.
+// violate keeps the first violations and counts the others.
 func (d *Audit) violate(format string, args ...any) {
 	const most = 20
 	if len(d.Violations) < most {
@@ -183,7 +180,7 @@ func (d *Audit) violate(format string, args ...any) {
 	}
 }
 
-// Blame notes a violation that others have found.
+// Blame records a violation that another check has found.
 func (d *Audit) Blame(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

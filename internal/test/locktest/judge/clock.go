@@ -4,10 +4,10 @@ import (
 	"time"
 )
 
-// machineEpoch is the machine's clock at the zero of this process' own, startTime.
+// machineEpoch is the machine's clock at startTime.
 var startTime, machineEpoch = clocks()
 
-// clocks reads both clocks in the same instant: of several tries the one that took the shortest.
+// clocks reads both clocks at the same instant: it uses the fastest of several tries.
 func clocks() (own time.Time, machine time.Duration) {
 	best := time.Duration(-1)
 	for range 10 {
@@ -21,9 +21,8 @@ func clocks() (own time.Time, machine time.Duration) {
 	return own, machine
 }
 
-// MachineTime is t by the clock that all processes of this machine share, so that what children
-// report can be compared. t must have come from time.Now in this process.
+// MachineTime converts t, which must come from time.Now in this process, to the clock that all processes of the machine share.
 func MachineTime(t time.Time) time.Duration { return machineEpoch + t.Sub(startTime) }
 
-// OwnTime is the reverse of MachineTime: this process' time when that clock shows t.
+// OwnTime converts a time of that clock to a time of this process.
 func OwnTime(t time.Duration) time.Time { return startTime.Add(t - machineEpoch) }

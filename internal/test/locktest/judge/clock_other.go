@@ -4,5 +4,5 @@ package judge
 
 import "time"
 
-// MachineNow stands in for a clock that only child processes need, which are started on Linux only.
+// MachineNow is a stand-in: only child processes need the clock, and they run only on Linux.
 func MachineNow() time.Duration { return time.Duration(time.Now().UnixNano()) }

@@ -6,21 +6,21 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Reading says of a Locker that its holds read: the Recorder lets them overlap each other.
+// Reading marks a Locker whose holds are read locks, so that the Recorder lets them overlap.
 func Reading(l lockmw.Locker) lockmw.Locker { return reading{l} }
 
 type reading struct{ lockmw.Locker }
 
-// Reads implements what reads looks for.
+// Reads is the method that the function Reads looks for.
 func (reading) Reads() bool { return true }
 
-// Reads reports whether the holds of l read.
+// Reads reports whether the holds of l are read locks.
 func Reads(l lockmw.Locker) bool {
 	side, ok := l.(interface{ Reads() bool })
 	return ok && side.Reads()
 }
 
-// A record is what is known of one key.
+// A record is the state of one key.
 type record struct {
 	eras   []era
 	tokens tokens
@@ -37,10 +37,10 @@ func (r *Recorder) record(key string) *record {
 	return k
 }
 
-// Tokens are those that were granted.
+// tokens are the tokens granted so far.
 type tokens struct {
 	last    int64 // the greatest
-	written int64 // the greatest of a hold that did not read when it was granted
+	written int64 // the greatest of a write hold
 }
 
 func (t *tokens) add(token int64, reads bool) {
@@ -50,7 +50,7 @@ func (t *tokens) add(token int64, reads bool) {
 	}
 }
 
-// before is the token that the next hold's is compared with.
+// before returns the token that the next hold's token must follow.
 func (t *tokens) before(reads bool) int64 {
 	if reads {
 		return t.written
@@ -61,9 +61,9 @@ func (t *tokens) before(reads bool) int64 {
 // follows reports whether a token may come after another one.
 func follows(token, before int64, reads bool) bool { return token > before || reads && token == before }
 
-// An era is the time between two losses of the server's memory. A token tells in which it was given.
+// An era is the time between two losses of the server's data. The token of a hold tells its era.
 type era struct {
-	holders []*Held // one that excludes all others, or those that read
+	holders []*Held // one writer, or readers
 	tokens  tokens
 }
 
@@ -91,7 +91,7 @@ func (e *era) excluded(h *Held) []*Held {
 	return e.holders
 }
 
-// enter adds h to the holders, in place of those that it excludes.
+// enter adds h to the holders and removes the holders that it excludes.
 func (e *era) enter(h *Held) {
 	if len(e.excluded(h)) > 0 {
 		e.holders = nil

@@ -12,11 +12,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A History is what callers saw of some locks: when each call began and returned, with what outcome.
-// Safe for concurrent use.
+// A History is what callers observe of some locks: the start, the return and the result of each call. It is safe for
+// concurrent use.
 type History struct {
-	// OverNodes says that the locks are had at most of several nodes. A try may find them busy then though nobody has them:
-	// others may have tried at the same time, and what a node has not heard of yet may be in the way. So it proves nothing.
+	// OverNodes marks locks over several nodes. There, TryLock may return ErrBusy for a free lock, because of concurrent calls or
+	// a node that has not yet processed a release. So a busy TryLock proves nothing.
 	OverNodes bool
 
 	start time.Time
@@ -24,15 +24,15 @@ type History struct {
 	mu         sync.Mutex
 	last       moment
 	steps      []Step
-	rested     int // how many of the steps are before the last rest
+	rested     int // number of steps before the last rest
 	calls      int
 	violations []string
 }
 
-// NewHistory makes an empty one, that begins now.
+// NewHistory returns an empty history that begins now.
 func NewHistory() *History { return &History{start: time.Now()} }
 
-// A moment is a point of a history. Moments of the same instant are told apart by their number.
+// A moment is a point of a history. Moments at the same instant differ by their number.
 type moment struct {
 	at time.Duration // since the start
 	N  int
@@ -42,26 +42,26 @@ func (m moment) compare(other moment) int {
 	return cmp.Or(cmp.Compare(m.at, other.at), cmp.Compare(m.N, other.N))
 }
 
-// A Step is something that happened to a lock at one moment from `from` to `to`.
+// A Step is an event of a lock at some moment between From and to.
 type Step struct {
 	key   string
 	Kind  stepKind
-	hold  int  // whose: the number of its acquisition
-	reads bool // what it reads excludes only those that do not
+	hold  int  // the number of its acquisition
+	reads bool // a read hold, which excludes only writers
 
-	weight, permits int // of a semaphore with so many permits; 0: it is a lock
+	weight, permits int // of a semaphore with this number of permits; 0 for a lock
 
-	token int64 // of a grant; of a busy lock, that of the holder as the error tells it
-	waits bool  // of a grant: after the call had begun to wait
-	Open  bool  // of an end: at some moment until the next rest
-	Lost  bool  // … because the lease ran out
+	token int64 // of a grant; of a busy lock, the holder's token in the error
+	waits bool  // of a grant: the call may have waited
+	Open  bool  // of an end: at some moment before the next rest
+	Lost  bool  // … because the lease expired
 	From  moment
 	to    moment
 }
 
 type stepKind string
 
-// What a Step can be.
+// The kinds of a Step.
 const (
 	stepWaits stepKind = "waits"
 	stepGrant stepKind = "is granted"
@@ -71,13 +71,13 @@ const (
 	stepRest  stepKind = "rest"
 )
 
-// now is the moment of something that the caller sees; h.mu is held.
+// now returns a new moment; h.mu is held.
 func (h *History) now() moment {
 	h.last = moment{time.Since(h.start), h.last.N + 1}
 	return h.last
 }
 
-// begin is the moment at which a call begins.
+// begin counts a call and returns its first moment.
 func (h *History) begin() moment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,13 +89,13 @@ func (h *History) begin() moment {
 type Turn struct {
 	h    *History
 	hold *lockmw.Hold
-	of   Step // what all its steps have in common
+	of   Step // common to all its steps
 }
 
-// ShortestLease is the shortest that calls of a history may ask for.
+// ShortestLease is the shortest lease that calls of a history may use.
 const ShortestLease = 100 * time.Millisecond
 
-// Lock calls l.Lock. A wait of 0 tries once.
+// Lock calls l.Lock. With a wait of 0 it is a TryLock.
 func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait time.Duration, opts ...lockmw.Option) (context.Context, *Turn, error) {
 	from := h.begin()
 	ctx, hold, err := l.Lock(ctx, key, append(opts, lockmw.WithWait(wait))...)
@@ -106,7 +106,7 @@ func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	s := of
 	s.waits, s.From, s.to = wait > 0, from, h.now()
 	if s.to.at-from.at >= ShortestLease {
-		// It may have been granted the lock before, with an answer so late that the lease had run out.
+		// An earlier grant may have been answered so late that its lease had expired.
 		h.steps = append(h.steps, Step{key: key, Kind: StepDoubt, hold: from.N, From: from, to: from})
 	}
 	switch {
@@ -126,7 +126,7 @@ func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 			s.token = e.Holders[0].Token
 		}
 	default:
-		// Nobody can say when, or whether, its ticket was granted and withdrawn again.
+		// The ticket may have been granted and withdrawn at an unknown time.
 		s.Kind, s.to = StepDoubt, from
 	}
 	h.steps = append(h.steps, s)
@@ -152,24 +152,24 @@ func (t *Turn) Unlock() error {
 		if deadline > s.to.at {
 			h.violations = append(h.violations, fmt.Sprintf("%q: lost %v before its deadline: %v", t.of.key, deadline-s.to.at, err))
 		}
-	default: // of unknown outcome: it may still be on its way, or the lease may have to run out
+	default: // unknown outcome: it may still be under way, or the lease must expire first
 		s.Open = true
 	}
 	h.steps = append(h.steps, s)
 	return err
 }
 
-// lose makes s the end of a hold that was lost. The server gives the lock to others at some time after the deadline; or sooner, if a
-// release that began before it has reached the server and only its answer has not come in time.
+// lose makes s the end of a lost hold. The server grants the lock again some time after the deadline. It may do so earlier if a
+// release that began before the deadline arrived and only its answer was late.
 func (s *Step) lose(deadline time.Duration) {
 	s.Open, s.Lost = true, true
 	if deadline <= s.From.at {
-		s.From = moment{at: deadline} // before all else that is seen then
+		s.From = moment{at: deadline} // before anything observed later
 	}
 }
 
-// Rest says that no call is under way and that the server has been seen to know of none: whatever was
-// in doubt is over. What takes place later all the same is a violation.
+// Rest records that no call is under way and that the server knows of none, so all unknown outcomes are settled. Any later
+// effect is a violation.
 func (h *History) Rest(keys []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,7 +186,7 @@ func (h *History) Rest(keys []string) {
 	h.rested = len(h.steps)
 }
 
-// Operations is how many calls were made, and leases ran out.
+// Operations returns the number of calls and expired leases.
 func (h *History) Operations() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +199,7 @@ func (h *History) Operations() int {
 	return n
 }
 
-// Count is how many steps are as asked for.
+// Count returns how many steps satisfy is.
 func (h *History) Count(is func(*Step) bool) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,7 +211,7 @@ func (h *History) Count(is func(*Step) bool) (n int) {
 	return n
 }
 
-// ordered returns the steps with the moments numbered through, so that each is one number.
+// ordered returns the steps, with their moments numbered consecutively.
 func (h *History) ordered() (steps []Step, from, to []int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,14 +232,14 @@ func (h *History) ordered() (steps []Step, from, to []int64) {
 	return h.steps, from, to
 }
 
-// Strict is how many tries failed while nothing but a holder could be the reason: before anybody
-// waited and before any call was in doubt.
+// Strict returns how many TryLocks were busy when only a holder could be the reason: before any call waited or had an unknown
+// outcome.
 func (h *History) Strict() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	excused := make(map[string]moment) // when the first of those calls began, since the last rest
+	excused := make(map[string]moment) // the start of the first such call since the last rest
 	var tries []Step
-	for _, s := range h.steps { // in the order of their ends, apart from those that excuse
+	for _, s := range h.steps { // in order of their ends, except waits and doubts
 		switch s.Kind {
 		case stepWaits, StepDoubt:
 			if since, ok := excused[s.key]; !ok || s.From.compare(since) < 0 {

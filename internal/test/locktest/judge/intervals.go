@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// Intervals are the times at which something was out of order. Safe for concurrent use.
+// Intervals are the times during which a fault lasted. They are safe for concurrent use.
 type Intervals struct {
 	mu   sync.Mutex
 	from []time.Duration
-	to   []time.Duration // one less than of the others while an interval lasts
+	to   []time.Duration // one shorter than from during an interval
 }
 
-// Begin notes that one begins.
+// Begin records the start of an interval.
 func (i *Intervals) Begin(t time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.from = append(i.from, t)
 }
 
-// End notes that it ends.
+// End records the end of an interval.
 func (i *Intervals) End(t time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.to = append(i.to, t)
 }
 
-// Within is how much of a time they make up.
+// Within returns how much of the time from..to lies in intervals.
 func (i *Intervals) Within(from, to time.Duration) (sum time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -10,36 +10,34 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// What linearizable means for a lock with leases: every key has steps that take place one after the
-// other, each at a moment between its call and its return, such that
+// A history of a lock with leases is linearizable if the steps of each key can be ordered, each at a moment between its call and
+// its return, such that
 //
-//   - a lock is granted only while nobody has it, with a token greater than all before; for reading also
-//     while others read, with a token not less than all before that were not for reading; permits of a semaphore while
-//     the weight of those that are held, with its own, is at most its n;
-//   - a hold ends when it is unlocked, or at some moment after its deadline. An end of unknown outcome
-//     takes place at some moment before the next rest. A hold that was lost while it was unlocked may have ended by either;
-//   - a call that only tries finds the lock busy only while somebody has it, or waits for it: it does
-//     not overtake those who wait. For reading, others who read are no reason, nor are permits beside which its
-//     weight is free;
-//   - a call that failed otherwise may have been granted the lock, and may have had it taken back, at
-//     any moment from its beginning to the next rest. As it is taken back whenever others need it,
-//     this never forbids a grant; it only means that nothing can be said against a busy lock. So it
-//     need not be searched for: it is one bit of the state.
+//   - a lock is granted only while nobody holds it, with a token greater than all before. A read lock may also be granted while
+//     others read, with a token not less than those of all write locks before. Permits of a semaphore are granted only if their
+//     weight and that of all held permits is at most n;
+//   - a hold ends when it is unlocked, or at some moment after its deadline. An end of unknown outcome takes place at some
+//     moment before the next rest. If a hold was lost during its Unlock, either may have ended it;
+//   - a TryLock is busy only while another call holds the lock or waits for it, because it does not overtake waiters. Other
+//     readers are no reason for a busy read lock, nor are permits that leave enough free weight;
+//   - a call that failed in another way may have been granted the lock, and had the grant undone, at any moment between its
+//     start and the next rest. Such a grant is undone whenever another call needs the lock, so it never prevents a grant; it
+//     only excuses a busy lock. So one bit of the state, doubt, stands for all such calls.
 //
-// The last point keeps the search small. A rest is a moment at which nothing is under way.
+// The last point keeps the search small. At a rest, no call is under way.
 
-// lockState is what a lock is between two steps.
+// lockState is the state of a lock between two steps.
 type lockState struct {
-	holder  int   // that excludes all others; 0: none
-	readers int   // how many of the others
-	used    int   // the weight of permits
-	token   int64 // the greatest that was granted
-	written int64 // … to one that excludes all others
+	holder  int   // the writer; 0: none
+	readers int   // number of readers
+	used    int   // weight of the held permits
+	token   int64 // the greatest granted token
+	written int64 // … of a writer
 	waiting int
 	doubt   bool
 }
 
-// after is the state after s, or nothing if s cannot take place.
+// after returns the state after s; false if s cannot take place.
 func (l lockState) after(s *Step) (lockState, bool) {
 	switch s.Kind {
 	case stepWaits:
@@ -78,7 +76,7 @@ func (l lockState) after(s *Step) (lockState, bool) {
 	return l, false
 }
 
-// granted is the state after a grant.
+// granted returns the state after a grant.
 func (l lockState) granted(s *Step) (lockState, bool) {
 	switch {
 	case l.holder != 0, l.readers > 0 && !s.reads, s.waits && l.waiting == 0:
@@ -109,7 +107,7 @@ func (l lockState) String() string {
 	case l.used != 0:
 		fmt.Fprintf(&b, "permits of weight %d are held", l.used)
 	case l.readers != 0:
-		fmt.Fprintf(&b, "read by %d", l.readers)
+		fmt.Fprintf(&b, "held by %d readers", l.readers)
 	default:
 		b.WriteString("free")
 	}
@@ -120,8 +118,7 @@ func (l lockState) String() string {
 	return b.String()
 }
 
-// lockModel is lockState for porcupine. A step is the input; there is no output, as what a call
-// returned is part of it.
+// lockModel is lockState for porcupine. A step is the input. There is no output: the step includes the result of its call.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -134,7 +131,7 @@ var lockModel = porcupine.Model{
 	},
 }
 
-// Check returns what is wrong with the history, key by key: "" if it is linearizable.
+// Check returns the violations of the history, key by key; "" if it is linearizable.
 func (h *History) Check() string {
 	wrong := slices.Clone(h.violations)
 	byKey := make(map[string][]porcupine.Operation)
@@ -157,7 +154,7 @@ func (h *History) Check() string {
 
 const checkLimit = time.Minute
 
-// explain shows how far a history can be followed, and what comes then.
+// explain shows the longest linearizable part of a history, and the steps that cannot follow it.
 func explain(key string, ops []porcupine.Operation) string {
 	_, info := porcupine.CheckOperationsVerbose(lockModel, ops, checkLimit)
 	var longest []porcupine.Operation
@@ -174,7 +171,7 @@ func explain(key string, ops []porcupine.Operation) string {
 		placed[s] = true
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%q: not linearizable. After %d of %d steps it is %v. The last of them:", key, len(longest), len(ops), state)
+	fmt.Fprintf(&b, "%q: not linearizable. After %d of %d steps the lock is: %v. The last steps:", key, len(longest), len(ops), state)
 	const shown = 6
 	for _, op := range longest[max(0, len(longest)-shown):] {
 		fmt.Fprintf(&b, "\n\t%v", op.Input)
@@ -185,7 +182,7 @@ func explain(key string, ops []porcupine.Operation) string {
 	for _, op := range left[:min(shown, len(left))] {
 		fmt.Fprintf(&b, "\n\t%v", op.Input)
 	}
-	b.WriteString("\nThe steps of its holder:")
+	b.WriteString("\nSteps of the holder:")
 	for _, op := range ops {
 		if s := op.Input.(*Step); s.hold == state.holder && s.hold != 0 {
 			fmt.Fprintf(&b, "\n\t%v", s)
@@ -197,7 +194,7 @@ func explain(key string, ops []porcupine.Operation) string {
 func (s *Step) String() string {
 	text := fmt.Sprintf("%v to %v: call %d %s", s.From.at, s.to.at, s.hold, s.Kind)
 	if s.Open {
-		text += ", some time until the next rest"
+		text += ", at some time until the next rest"
 	}
 	if s.reads {
 		text += ", for reading"

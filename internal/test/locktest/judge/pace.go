@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// A Pace is how fast this process gets on, and the servers that it watches: side by side with others they may have to
-// wait for a processor. Bounds of what happens at once count only the time in which all had one. A nil pace is that of a
-// bubble, whose time stands still meanwhile.
+// A Pace measures delays of this process and of the servers that it watches: with other tests running, they may have to wait
+// for a processor. Bounds of immediate events exclude such delays. A nil Pace is for bubbles, whose time stands still during
+// work.
 type Pace struct {
 	mu     sync.Mutex
-	delays []delay              // in their order, and apart
-	due    map[string]time.Time // when what is measured is to go on, or to answer, by its name
+	delays []delay              // in order, without overlaps
+	due    map[string]time.Time // by name, when a goroutine should continue or a server should answer
 }
 
-// A delay is that something went on later than it was to.
+// A delay is the time between a due event and the event.
 type delay struct{ from, until time.Time }
 
 const (
 	paceTick = 10 * time.Millisecond
-	paceLook = time.Millisecond     // in the place of a tick, after a delay: another one may follow at once
-	paceIdle = 3 * time.Millisecond // so late is a goroutine, or an answer, on any machine
+	paceLook = time.Millisecond     // instead of a tick after a delay: another one may follow immediately
+	paceIdle = 3 * time.Millisecond // usual lateness of a goroutine or an answer
 )
 
-// NewPace measures the pace until the test ends.
+// NewPace measures delays until the test ends.
 func NewPace(t testing.TB) *Pace {
 	p := &Pace{due: make(map[string]time.Time)}
 	t.Cleanup(func() {
-		t.Logf("goroutines and servers were late by %v in all", p.lost(time.Time{}, time.Now()).Round(time.Millisecond))
+		t.Logf("goroutines and servers were late by %v in total", p.lost(time.Time{}, time.Now()).Round(time.Millisecond))
 	})
 	p.measure(t, "", nil)
 	return p
 }
 
-// Watch measures the pace of a server, too, until the test ends: ask waits for an answer that takes it no time.
+// Watch also measures the delays of a server until the test ends. ask sends a trivial request and waits for the answer.
 func (p *Pace) Watch(t testing.TB, server string, ask func()) { p.measure(t, server, ask) }
 
-// measure measures a server, or goroutines if there is nothing to ask.
+// measure measures a server, or goroutines if ask is nil.
 func (p *Pace) measure(t testing.TB, name string, ask func()) {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
@@ -70,14 +70,14 @@ func (p *Pace) measure(t testing.TB, name string, ask func()) {
 	})
 }
 
-// begin notes when something is due.
+// begin records when an event is due.
 func (p *Pace) begin(name string, due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.due[name] = due
 }
 
-// end notes that it is there, and returns whether it was late.
+// end records the event and reports whether it was late.
 func (p *Pace) end(name string) (late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *Pace) end(name string) (late bool) {
 	return late
 }
 
-// note adds a delay that ends last of all. What was late at the same time counts once.
+// note adds a delay that ends after all others. It merges overlapping delays.
 func (p *Pace) note(d delay) {
 	n := len(p.delays)
 	for ; n > 0 && !p.delays[n-1].until.Before(d.from); n-- {
@@ -98,15 +98,15 @@ func (p *Pace) note(d delay) {
 	p.delays = append(p.delays[:n], d)
 }
 
-// lost is how much of the time from one instant to another was lost by delays, also by one that has not ended: whoever
-// asks may have gone on earlier than the goroutine that measures.
+// lost returns the total of delays between two instants, including those that have not ended: the caller may run before the
+// measuring goroutine.
 func (p *Pace) lost(from, to time.Time) (total time.Duration) {
 	if p == nil {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	end := to // of what has ended; from then on all is lost
+	end := to // of finished delays; all time after it is lost
 	for _, due := range p.due {
 		end = earlier(end, due.Add(paceIdle))
 	}
@@ -132,13 +132,13 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Between is the time that this process and the servers had from one instant to another.
+// Between returns the time between two instants without delays.
 func (p *Pace) Between(from, to time.Time) time.Duration { return to.Sub(from) - p.lost(from, to) }
 
-// Since is between from and now.
+// Since is Between from and now.
 func (p *Pace) Since(from time.Time) time.Duration { return p.Between(from, time.Now()) }
 
-// Wait returns whether done is closed before they had that much time.
+// Wait reports whether done is closed within the given time without delays.
 func (p *Pace) Wait(done <-chan struct{}, within time.Duration) bool {
 	start := time.Now()
 	for left := within; ; {
@@ -155,7 +155,7 @@ func (p *Pace) Wait(done <-chan struct{}, within time.Duration) bool {
 	}
 }
 
-// Await waits for that much time until done returns nothing, and else returns what it returned last.
+// Await waits until done returns "". After the given time without delays it returns done's last result.
 func (p *Pace) Await(within time.Duration, done func() string) (missing string) {
 	start := time.Now()
 	limit := time.NewTimer(within)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-func TestPaceCountsTheTimeBetweenDelays(t *testing.T) {
+func TestPaceExcludesDelays(t *testing.T) {
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	p := &Pace{due: make(map[string]time.Time)}
-	for _, d := range []struct{ from, until int }{{60, 70}, {75, 80}, {65, 90}, {60, 100}, {290, 300}} { // some at the same time
+	for _, d := range []struct{ from, until int }{{60, 70}, {75, 80}, {65, 90}, {60, 100}, {290, 300}} { // some overlap
 		p.note(delay{at(d.from), at(d.until)})
 	}
 	for _, x := range []struct {
@@ -22,20 +22,20 @@ func TestPaceCountsTheTimeBetweenDelays(t *testing.T) {
 			t.Errorf("from %d ms to %d ms: %v, want %d ms", x.from, x.to, got, x.want)
 		}
 	}
-	p.begin("one", at(400)) // and no answer since
+	p.begin("one", at(400)) // not ended
 	p.begin("another", at(450))
 	if got := p.Between(at(310), at(500)); got != 90*time.Millisecond+paceIdle {
-		t.Errorf("with delays that go on: %v", got)
+		t.Errorf("during delays: %v", got)
 	}
 	if got := p.Between(at(0), at(350)); got != 300*time.Millisecond {
-		t.Errorf("before a delay that goes on: %v", got)
+		t.Errorf("before a delay that has not ended: %v", got)
 	}
 	if got := (*Pace)(nil).Between(at(0), at(400)); got != 400*time.Millisecond {
-		t.Errorf("without a pace: %v", got)
+		t.Errorf("nil Pace: %v", got)
 	}
 }
 
-func TestPaceCountsTheTimeInWhichAServerAnswers(t *testing.T) {
+func TestPaceExcludesDelaysOfAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = time.Second
 		p := NewPace(t)
@@ -50,15 +50,15 @@ func TestPaceCountsTheTimeInWhichAServerAnswers(t *testing.T) {
 		start := time.Now()
 		time.Sleep(10 * slow)
 		if got := p.Since(start); got != 10*slow {
-			t.Errorf("of %v with a quick server %v count", 10*slow, got)
+			t.Errorf("%v with a fast server count as %v", 10*slow, got)
 		}
 		start = time.Now()
 		late <- struct{}{}
 		if p.Wait(nil, 10*slow) {
-			t.Error("nothing happened, and was not awaited")
+			t.Error("Wait returned true although nothing happened")
 		}
 		if took := time.Since(start); took != 11*slow-paceIdle {
-			t.Errorf("%v with a slow server took %v", 10*slow, took)
+			t.Errorf("waiting for %v with a slow server took %v", 10*slow, took)
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package judge finds out whether locks kept their promises: it records holds, of this process and others,
-// and calls, and tells what may not have happened.
+// Package judge checks that locks keep their guarantees. It records the calls and holds of this process and of others, and
+// reports violations.
 package judge
 
 import (
@@ -14,50 +14,49 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Recorder sees every call of a scenario and checks what the locks promise:
+// A Recorder records every call of a scenario and checks the guarantees of locks:
 //
-//   - two holds of a key never overlap unless both read, each counting from its grant until Unlock is
-//     called, its deadline has passed or its client was closed, and one that was not unlocked before the
-//     next grant that it excludes is not unlocked without an error afterwards;
-//   - tokens increase from grant to grant of a key; those of reading holds may stay as they were, but
-//     are at least that of every writing hold before;
-//   - a call ends when its wait or its context does, not later and not earlier;
-//   - a failed call returns its own context, no hold, and an *Error.
+//   - Two holds of a key never overlap unless both read. A hold lasts from its grant until Unlock is called, its deadline passes
+//     or its client is closed. If another hold that it excludes is granted before its Unlock, Unlock returns an error.
+//   - Tokens increase from grant to grant of a key. The token of a read hold may equal the previous one, but is at least that
+//     of every write hold before.
+//   - A call returns when its wait or its context ends, neither later nor earlier.
+//   - A failed call returns the caller's context, no hold, and an *Error.
 //
-// A hold reads if the Locker that it came from says so: see Reading. Re-entry is not for it: a nested
-// Lock goes to the Locker itself. Safe for concurrent use.
+// Whether a hold reads depends on its Locker: see Reading. Do not record re-entry: call the nested Lock on the Locker itself.
+// A Recorder is safe for concurrent use.
 type Recorder struct {
-	slack time.Duration // how much later than its bound a call may return
+	slack time.Duration // how late a call may return
 	Pace  *Pace
 
 	mu         sync.Mutex
 	keys       map[string]*record
 	pending    int     // calls that have not returned
-	losses     []int64 // when the server lost its memory, by the clock that seeds tokens
-	passed     bool    // since then processes may have passed on what they had before
-	spanned    bool    // spans are kept: other processes take part
+	losses     []int64 // when the server lost its data, by the clock that seeds tokens
+	passed     bool    // since a loss, processes may have passed on older locks
+	spanned    bool    // keep spans, for holds of other processes
 	violations []string
 }
 
-// NewRecorder returns a Recorder that finds a call late if it returns more than slack after its end.
+// NewRecorder returns a Recorder that accepts calls which return up to slack late.
 func NewRecorder(slack time.Duration) *Recorder {
 	return &Recorder{slack: slack, keys: make(map[string]*record)}
 }
 
-// A Held is a recorded hold. Use its Unlock, not the Hold's.
+// A Held is a recorded hold. Call its Unlock, not the Hold's.
 type Held struct {
 	*lockmw.Hold
 	Ctx        context.Context
 	r          *Recorder
 	record     *record
-	span       *Span // nil if none are kept
-	Nth        int   // grant of its key
-	Reads      bool  // it excludes only those that do not
+	span       *Span // nil without spans
+	Nth        int   // number of this grant of the key
+	Reads      bool  // a read lock
 	forfeited  bool
 	superseded bool
 }
 
-// Lock calls l.Lock and records what comes of it.
+// Lock calls l.Lock and records the result.
 func (r *Recorder) Lock(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *Held, error) {
 	c := r.begin(ctx, key, Reads(l), opts)
 	inner, hold, err := l.Lock(ctx, key, opts...)
@@ -68,7 +67,7 @@ func (r *Recorder) Lock(ctx context.Context, l lockmw.Locker, key string, opts .
 	return inner, r.granted(c, inner, hold), nil
 }
 
-// LockAll calls lockmw.LockAll and records what comes of it. l may be what Lock could not tell the reads of.
+// LockAll calls lockmw.LockAll and records the result. reads tells whether the holds are read locks.
 func (r *Recorder) LockAll(ctx context.Context, l lockmw.Locker, reads bool, keys []string, opts ...lockmw.Option) (context.Context, []*Held, error) {
 	calls := make([]*call, len(keys))
 	for i, key := range keys {
@@ -104,12 +103,12 @@ func UnlockAll(held []*Held) error {
 	return unlock()
 }
 
-// A call is one Lock under way.
+// A call is a Lock that has not returned.
 type call struct {
 	ctx    context.Context
 	key    string
 	start  time.Time
-	wait   time.Duration // the call's own limit; lockmw.Forever if it has none
+	wait   time.Duration // lockmw.Forever if the call has no limit
 	reads  bool
 	before int64 // a token granted before
 	ended  atomic.Pointer[time.Time]
@@ -163,14 +162,14 @@ func (r *Recorder) end(c *call, inner context.Context, hold *lockmw.Hold, err er
 	}
 }
 
-// granted checks a new hold against those before it.
+// granted checks a new hold against earlier ones.
 func (r *Recorder) granted(c *call, ctx context.Context, hold *lockmw.Hold) *Held {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.record(c.key)
 	h := &Held{Hold: hold, Ctx: ctx, r: r, record: k, Reads: c.reads}
-	if h.over() { // this goroutine came late to its own hold
+	if h.over() { // this goroutine noticed its grant too late
 		return h
 	}
 	era := r.era(k, hold.Token())
@@ -187,7 +186,7 @@ func (r *Recorder) granted(c *call, ctx context.Context, hold *lockmw.Hold) *Hel
 	if !r.passed {
 		before = max(before, c.before)
 	}
-	// A reader's is the last token that the server knows of, which may have forgotten later ones.
+	// A reader's token is the last one that the server knows; the server may have lost later ones.
 	if forgot := len(r.losses) > 0; !follows(hold.Token(), before, h.Reads) && !(h.Reads && forgot) {
 		r.violate("%q: token %d after %d", c.key, hold.Token(), before)
 	}
@@ -203,8 +202,7 @@ func (r *Recorder) granted(c *call, ctx context.Context, hold *lockmw.Hold) *Hel
 	return h
 }
 
-// over says that h is exclusive no more: its deadline has passed, or its client was closed, which ends
-// the contexts of its holds before their locks are released.
+// over reports whether h has expired or its client was closed. Close ends the contexts of holds before it releases their locks.
 func (h *Held) over() bool {
 	d := h.Deadline()
 	return !d.IsZero() && !time.Now().Before(d) || errors.Is(context.Cause(h.Ctx), lockmw.ErrClosed)
@@ -213,7 +211,7 @@ func (h *Held) over() bool {
 // Unlock ends the hold.
 func (h *Held) Unlock() error { return h.End(h.Hold.Unlock) }
 
-// End is Unlock where something else ends what the hold stands for.
+// End ends the hold by calling unlock.
 func (h *Held) End(unlock func() error) error {
 	h.r.mu.Lock()
 	h.r.era(h.record, h.Token()).leave(h)
@@ -224,22 +222,21 @@ func (h *Held) End(unlock func() error) error {
 	if superseded && err == nil {
 		h.r.mu.Lock()
 		defer h.r.mu.Unlock()
-		h.r.violate("%q: token %d was unlocked without an error after somebody else's grant", h.Key(), h.Token())
+		h.r.violate("%q: token %d was unlocked without an error after another grant", h.Key(), h.Token())
 	}
 	return err
 }
 
-// Share says that the hold excludes other readers no longer, which do brings about: a Downgrade, or the
-// Unlock of what was more than reading in it.
+// Share calls do, which makes the hold a read hold: a Downgrade, or the Unlock of its writing part.
 func (h *Held) Share(do func() error) error {
 	h.r.mu.Lock()
-	h.Reads = true // others may be let in before do returns
+	h.Reads = true // readers may be admitted before do returns
 	h.span.share(MachineTime(time.Now()))
 	h.r.mu.Unlock()
 	return do()
 }
 
-// Forfeit says that the locks held now exclude nobody from here on, because the test takes them away.
+// Forfeit records that the test is taking all current locks away, so that they exclude no later hold.
 func (r *Recorder) Forfeit() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,15 +249,13 @@ func (r *Recorder) Forfeit() {
 	}
 }
 
-// Lose calls lose, which makes the server lose its memory, or some of it, and returns the server's
-// time in µs: not before its last grant, and not after the next one. A hold from before that excludes
-// none from after it; which is which is told by their tokens, as these are seeded from that clock.
-// passed says that processes pass a lock on without asking the server: then one from before may also
-// be granted after one from after it, because what a superseded process passes on has to stay below
-// the others' tokens. Readers' tokens are not compared after a loss. Everything else is promised as
-// before.
+// Lose calls lose, which makes the server lose some or all of its data. lose returns a server time in µs between the last grant
+// before the loss and the first one after it. Holds from before the loss do not exclude later ones. Tokens, which are seeded
+// from that clock, tell on which side of the loss a hold is. passed tells that processes pass locks on without the server:
+// then a hold from before may be granted after one from after the loss, because passes keep the smaller tokens of their
+// process. Readers' tokens are not compared after a loss. All other guarantees stay.
 func (r *Recorder) Lose(passed bool, lose func() int64) {
-	r.mu.Lock() // nothing that happens after the loss is judged before it is known
+	r.mu.Lock() // judge no event after the loss before the loss is recorded
 	defer r.mu.Unlock()
 	r.losses = append(r.losses, lose())
 	r.passed = r.passed || passed
@@ -273,7 +268,7 @@ func (r *Recorder) Grants(key string) int {
 	return r.record(key).grants
 }
 
-// Violations returns what was found, the first few of it, and calls that have not returned.
+// Violations returns the first violations, and the number of calls that have not returned.
 func (r *Recorder) Violations() []string {
 	const most = 10
 	r.mu.Lock()

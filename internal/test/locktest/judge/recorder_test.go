@@ -14,7 +14,7 @@ import (
 
 const slack = 50 * time.Millisecond
 
-// grants is a Locker that gives every caller the lock, with the tokens in their order.
+// grants returns a Locker that grants every call, with the given tokens in order.
 func grants(tokens ...int64) lockmw.Locker {
 	return lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		token := tokens[0]
@@ -24,7 +24,7 @@ func grants(tokens ...int64) lockmw.Locker {
 	})
 }
 
-// refuses is a Locker that fails with err after d.
+// refuses returns a Locker that fails with err after d.
 func refuses(d time.Duration, err error) lockmw.Locker {
 	return lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 		time.Sleep(d) // the wait
@@ -57,13 +57,13 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 			_, _, _ = r.Lock(ctx, l, "k")
 			_, _, _ = r.Lock(ctx, l, "other")
 		}, ""},
-		"a second holder after the first one's was taken away": {func(ctx context.Context, r *judge.Recorder) {
+		"a second holder after the first hold was taken away": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 2)
 			_, _, _ = r.Lock(ctx, l, "k")
 			r.Forfeit()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, ""},
-		"many that read, between two that write": {func(ctx context.Context, r *judge.Recorder) {
+		"readers between two writers": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 1, 1, 2)
 			_, held, _ := r.Lock(ctx, l, "k")
 			_ = held.Unlock()
@@ -72,19 +72,19 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 			_, _ = first.Unlock(), next.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, ""},
-		"one that reads while another writes": {func(ctx context.Context, r *judge.Recorder) {
+		"a reader during a writer": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 1)
 			_, _, _ = r.Lock(ctx, l, "k")
 			_, _, _ = r.Lock(ctx, judge.Reading(l), "k")
 		}, "while token 1 is held"},
-		"one that writes while the first of two still reads": {func(ctx context.Context, r *judge.Recorder) {
+		"a writer while the first of two readers still reads": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 1, 2)
 			_, _, _ = r.Lock(ctx, judge.Reading(l), "k")
 			_, next, _ := r.Lock(ctx, judge.Reading(l), "k")
 			_ = next.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, "token 2 while token 1 is held"},
-		"one that reads with a token from before the last that wrote": {func(ctx context.Context, r *judge.Recorder) {
+		"a reader with a smaller token than the last writer": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 2, 1)
 			for range 2 {
 				_, held, _ := r.Lock(ctx, l, "k")
@@ -92,13 +92,13 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 			}
 			_, _, _ = r.Lock(ctx, judge.Reading(l), "k")
 		}, "token 1 after 2"},
-		"one that writes with the token of those that read": {func(ctx context.Context, r *judge.Recorder) {
+		"a writer with the readers' token": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(3, 3)
 			_, held, _ := r.Lock(ctx, judge.Reading(l), "k")
 			_ = held.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, "token 3 after 3"},
-		"one that reads beside one that was downgraded": {func(ctx context.Context, r *judge.Recorder) {
+		"a reader next to a downgraded hold": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 1, 2)
 			_, held, _ := r.Lock(ctx, l, "k")
 			_ = held.Share(func() error { return nil })
@@ -106,36 +106,36 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 			_, _ = reader.Unlock(), held.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, ""},
-		"one that writes beside one that was downgraded": {func(ctx context.Context, r *judge.Recorder) {
+		"a writer next to a downgraded hold": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 2)
 			_, held, _ := r.Lock(ctx, l, "k")
 			_ = held.Share(func() error { return nil })
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, "token 2 while token 1 is held"},
-		"one that reads and is unlocked too late for one that writes": {func(ctx context.Context, r *judge.Recorder) {
+		"a reader that unlocks after a writer's grant": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 1, 2)
 			closing, stop := context.WithCancelCause(ctx)
 			_, first, _ := r.Lock(closing, judge.Reading(l), "k")
 			stop(lockmw.ErrClosed)
-			_, next, _ := r.Lock(ctx, judge.Reading(l), "k") // has nothing against it
+			_, next, _ := r.Lock(ctx, judge.Reading(l), "k") // compatible with the first
 			_ = next.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 			_ = first.Unlock()
-		}, "after somebody else's grant"},
+		}, "after another grant"},
 		"a token that is used twice": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(7, 7)
 			_, held, _ := r.Lock(ctx, l, "k")
 			_ = held.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, "token 7 after 7"},
-		"a token that is used twice after the server lost its memory": {func(ctx context.Context, r *judge.Recorder) {
+		"a token that is used twice after the server lost its data": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(7, 7)
 			_, held, _ := r.Lock(ctx, l, "k")
 			r.Lose(false, func() int64 { return 8 })
 			_ = held.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, "token 7 after 7"},
-		"a token from before the server lost its memory": {func(ctx context.Context, r *judge.Recorder) {
+		"a token from before the server lost its data": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 10, 2)
 			_, held, _ := r.Lock(ctx, l, "k")
 			r.Lose(false, func() int64 { return 10 })
@@ -144,7 +144,7 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 			_ = held.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, "token 2 after 10"},
-		"a token from before the server lost its memory, passed on": {func(ctx context.Context, r *judge.Recorder) {
+		"a token from before the server lost its data, passed on": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 10, 2, 11)
 			_, held, _ := r.Lock(ctx, l, "k")
 			r.Lose(true, func() int64 { return 10 })
@@ -154,35 +154,35 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 			_ = held.Unlock()
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, ""},
-		"a second holder after the server lost its memory": {func(ctx context.Context, r *judge.Recorder) {
+		"a second holder after the server lost its data": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 10)
 			_, _, _ = r.Lock(ctx, l, "k")
 			r.Lose(false, func() int64 { return 10 })
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, ""},
-		"two holders after the server lost its memory": {func(ctx context.Context, r *judge.Recorder) {
+		"two holders after the server lost its data": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 10, 11)
 			_, _, _ = r.Lock(ctx, l, "k")
 			r.Lose(false, func() int64 { return 10 })
 			_, _, _ = r.Lock(ctx, l, "k")
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, "token 11 while token 10 is held"},
-		"a process that passes on what it lost twice": {func(ctx context.Context, r *judge.Recorder) {
+		"a process that passes a lost hold on twice": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 10, 2)
 			_, _, _ = r.Lock(ctx, l, "k")
 			r.Lose(true, func() int64 { return 10 })
 			_, _, _ = r.Lock(ctx, l, "k")
 			_, _, _ = r.Lock(ctx, l, "k")
 		}, "token 2 while token 1 is held"},
-		"a superseded hold that ends as if nothing were": {func(ctx context.Context, r *judge.Recorder) {
+		"a superseded hold that unlocks without an error": {func(ctx context.Context, r *judge.Recorder) {
 			l := grants(1, 2)
 			closing, stop := context.WithCancelCause(ctx)
 			_, held, _ := r.Lock(closing, l, "k")
 			stop(lockmw.ErrClosed)
 			_, _, _ = r.Lock(ctx, l, "k")
 			_ = held.Unlock()
-		}, "after somebody else's grant"},
-		"a call that returns after its context": {func(ctx context.Context, r *judge.Recorder) {
+		}, "after another grant"},
+		"a call that returns after its context has ended": {func(ctx context.Context, r *judge.Recorder) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			_, _, _ = r.Lock(ctx, refuses(2*time.Second, busy("k")), "k")
@@ -199,7 +199,7 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 		"an error of another key": {func(ctx context.Context, r *judge.Recorder) {
 			_, _, _ = r.Lock(ctx, refuses(0, busy("other")), "k", lockmw.WithWait(0))
 		}, "not an *Error of this key"},
-		"a failed call with a context of its own": {func(ctx context.Context, r *judge.Recorder) {
+		"a failed call with another context": {func(ctx context.Context, r *judge.Recorder) {
 			l := lockmw.LockerFunc(func(ctx context.Context, key string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
 				return context.WithoutCancel(ctx), nil, busy(key)
 			})
@@ -229,7 +229,7 @@ func TestRecorderFindsBrokenPromises(t *testing.T) {
 				case test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)):
 					t.Errorf("found %q, want one with %q", got, test.want)
 				}
-				time.Sleep(time.Hour) // whoever still waits ends before the bubble does
+				time.Sleep(time.Hour) // calls that still wait return before the bubble ends
 			})
 		})
 	}

@@ -7,32 +7,31 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Report is what a child says of one of its calls for a lock. Times are the machine's.
+// A Report is an event of a call or hold in a child process. Times are the machine's.
 type Report struct {
-	Event    string // one of those below
-	Call     int    // as the order has it
+	Event    string // one of the constants below
+	Call     int    // the number in the Order
 	Key      string
-	Reads    bool // the hold was taken for reading
+	Reads    bool // a read lock
 	At       time.Duration
 	Token    int64
-	Deadline time.Duration // until when the hold is exclusive without a further renewal
-	Lost     bool          // with ended: its context ended before it was unlocked
-	Type     string        // with failed and done: the error's type
+	Deadline time.Duration // until when the hold is exclusive unless renewed
+	Lost     bool          // for Ended: the context ended before Unlock
+	Type     string        // for Failed and Done: the error's type
 	Err      string
 }
 
-// The events of a call for a lock. A hold is exclusive from granted until At of ended or the Deadline
-// that ended tells, whichever comes first.
+// The events of a call. A hold is exclusive from Granted until the time or the Deadline of Ended, whichever comes first.
 const (
 	Queued   = "queued"   // the call has to wait
-	Failed   = "failed"   // it did not get the lock
-	Granted  = "granted"  // it did
-	Renewed  = "renewed"  // the hold has another deadline
-	Shared   = "shared"   // it is about to be one for reading
+	Failed   = "failed"   // the call failed
+	Granted  = "granted"  // the call received the lock
+	Renewed  = "renewed"  // the hold has a new deadline
+	Shared   = "shared"   // the hold is about to become a read hold
 	Ended    = "ended"    // the hold's context has ended, or Unlock is about to be called
-	Watching = "watching" // somebody begins to look at the hold's context all the time
-	Watched  = "watched"  // … and saw it end
-	Late     = "late"     // … and found it alive after its deadline
+	Watching = "watching" // the child begins to poll the hold's context
+	Watched  = "watched"  // … and saw its end
+	Late     = "late"     // … and found it alive after the deadline
 	Done     = "done"     // Unlock has returned
 
 	Downgraded = "downgraded" // Downgrade has returned

@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// A Span is the time during which a hold excludes others, by the clock of the machine: holds of
-// several processes are compared when a scenario is over, as their reports arrive in any order.
+// A Span is the time during which a hold excludes others, by the machine's clock. Spans of several processes are compared at
+// the end of a scenario, because reports arrive in any order.
 type Span struct {
 	token    int64
-	From     time.Duration // when Lock had returned
+	From     time.Duration // when Lock returned
 	deadline time.Duration // of a hold of another process, as last reported
 	held     *Held         // a hold of this process
-	Reads    bool          // it excludes only those that do not
-	shared   time.Duration // if that is so later only: since when; 0 if not
+	Reads    bool          // it excludes only writers
+	shared   time.Duration // since when a downgraded hold reads; 0 if never
 	over     bool
-	to       time.Duration // if over: when Unlock was called, or the process killed
+	to       time.Duration // if over: when Unlock was called or the process was killed
 }
 
-// end says that the hold ends now at the latest. A nil span is nobody's.
+// end records that the hold ends by t. It does nothing on a nil span.
 func (s *Span) end(t time.Time) {
 	if s != nil && !s.over {
 		s.over, s.to = true, MachineTime(t)
 	}
 }
 
-// share says that the hold reads from now on. A nil span is nobody's.
+// share records that the hold reads from now on. It does nothing on a nil span.
 func (s *Span) share(now time.Duration) {
 	if s != nil && s.shared == 0 {
 		s.shared = now
 	}
 }
 
-// Until is the end of the exclusion that was promised, of others that read or not.
+// Until returns the end of the time during which the hold excludes readers or writers.
 func (s *Span) Until(reads bool) time.Duration {
 	end := s.deadline
 	if s.held != nil {
@@ -53,14 +53,14 @@ func (s *Span) Until(reads bool) time.Duration {
 	return end
 }
 
-// KeepSpans says that other processes take part, whose holds are reported with report and killed.
+// KeepSpans makes the Recorder compare holds across processes. Other processes use Report and Killed.
 func (r *Recorder) KeepSpans() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.spanned = true
 }
 
-// Report records what a child says of a hold; s is what report has returned for the hold before.
+// Report records a child's report about a hold. s is the result for the hold's previous report.
 func (r *Recorder) Report(s *Span, said Report) *Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *Recorder) overlaps() (violations []string) {
 		slices.SortFunc(k.spans, func(a, b *Span) int { return cmp.Compare(a.From, b.From) })
 		for i, s := range k.spans {
 			if s.From >= s.Until(false) {
-				continue // it learned of its grant when that was over
+				continue // its process learned of the grant after its end
 			}
 			for _, before := range k.spans[:i] {
 				if v := r.compare(before, s); v != "" {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestSpansOfProcessesThatOverlapAreFound(t *testing.T) {
+func TestOverlapsAcrossProcessesAreFound(t *testing.T) {
 	const s = time.Second
 	grant := func(token int64, at, deadline time.Duration) Report {
 		return Report{Event: Granted, Key: "k", Token: token, At: at, Deadline: deadline}
@@ -20,37 +20,37 @@ func TestSpansOfProcessesThatOverlapAreFound(t *testing.T) {
 	share := func(at time.Duration) Report { return Report{Event: Shared, Key: "k", At: at} }
 	type process []Report
 	for name, test := range map[string]struct {
-		said   []process // one hold each, in the order in which the reports arrive
-		losses []int64
-		passed bool
-		want   string // part of the only violation; "" if there is none
+		reports []process // one hold each, in order of arrival
+		losses  []int64
+		passed  bool
+		want    string // part of the only violation; "" if there is none
 	}{
-		"one after the other":              {said: []process{{grant(1, 1*s, 9*s), end(2*s, 9*s)}, {grant(2, 2*s, 9*s)}}},
-		"whose reports arrive late":        {said: []process{{grant(2, 2*s, 9*s)}, {grant(1, 1*s, 9*s), end(2*s, 9*s)}}},
-		"one after the other's deadline":   {said: []process{{grant(1, 1*s, 2*s), end(9*s, 2*s)}, {grant(2, 2*s, 9*s)}}},
-		"before the end of the other":      {said: []process{{grant(1, 1*s, 9*s), end(3*s, 9*s)}, {grant(2, 2*s, 9*s)}}, want: "granted 1s before the end of token 1"},
-		"before the deadline of the other": {said: []process{{grant(1, 1*s, 4*s)}, {grant(2, 2*s, 9*s)}}, want: "granted 2s before"},
-		"before a deadline that has moved": {said: []process{
+		"one after the other":              {reports: []process{{grant(1, 1*s, 9*s), end(2*s, 9*s)}, {grant(2, 2*s, 9*s)}}},
+		"reports that arrive late":         {reports: []process{{grant(2, 2*s, 9*s)}, {grant(1, 1*s, 9*s), end(2*s, 9*s)}}},
+		"after the other's deadline":       {reports: []process{{grant(1, 1*s, 2*s), end(9*s, 2*s)}, {grant(2, 2*s, 9*s)}}},
+		"before the end of the other":      {reports: []process{{grant(1, 1*s, 9*s), end(3*s, 9*s)}, {grant(2, 2*s, 9*s)}}, want: "granted 1s before the end of token 1"},
+		"before the deadline of the other": {reports: []process{{grant(1, 1*s, 4*s)}, {grant(2, 2*s, 9*s)}}, want: "granted 2s before"},
+		"before an extended deadline": {reports: []process{
 			{grant(1, 1*s, 2*s), {Event: Renewed, Key: "k", Deadline: 5 * s}}, {grant(2, 2*s, 9*s)},
 		}, want: "granted 3s before"},
-		"granted, and told when it is over": {said: []process{{grant(2, 2*s, 9*s)}, {grant(1, 3*s, 3*s)}}},
-		"with a token that is used twice":   {said: []process{{grant(2, 1*s, 2*s)}, {grant(2, 3*s, 9*s)}}, want: "token 2 after 2"},
-		"with a token that is too small":    {said: []process{{grant(2, 1*s, 2*s)}, {grant(1, 3*s, 9*s)}}, want: "token 1 after 2"},
-		"on both sides of a loss":           {said: []process{{grant(1, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}},
-		"after a loss":                      {said: []process{{grant(6, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}, want: "before the end of token 6"},
-		"from before a loss, after it":      {said: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, want: "token 1 after 7"},
-		"one that writes and then many that read": {said: []process{
+		"a grant that is reported after its end": {reports: []process{{grant(2, 2*s, 9*s)}, {grant(1, 3*s, 3*s)}}},
+		"a token that is used twice":             {reports: []process{{grant(2, 1*s, 2*s)}, {grant(2, 3*s, 9*s)}}, want: "token 2 after 2"},
+		"a token that decreases":                 {reports: []process{{grant(2, 1*s, 2*s)}, {grant(1, 3*s, 9*s)}}, want: "token 1 after 2"},
+		"on both sides of a loss":                {reports: []process{{grant(1, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}},
+		"both after a loss":                      {reports: []process{{grant(6, 1*s, 9*s)}, {grant(7, 2*s, 9*s)}}, losses: []int64{5}, want: "before the end of token 6"},
+		"a token from before a loss, after it":   {reports: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, want: "token 1 after 7"},
+		"a writer, then readers": {reports: []process{
 			{grant(2, 1*s, 9*s), end(2*s, 9*s)}, {reading(2, 2*s, 9*s), end(5*s, 9*s)}, {reading(2, 3*s, 9*s), end(4*s, 9*s)}, {grant(3, 5*s, 9*s)},
 		}},
-		"one that reads while another writes":      {said: []process{{grant(2, 1*s, 9*s)}, {reading(2, 2*s, 9*s)}}, want: "granted 7s before the end of token 2"},
-		"one that writes while the first reads":    {said: []process{{reading(1, 1*s, 9*s)}, {reading(1, 2*s, 3*s)}, {grant(2, 4*s, 9*s)}}, want: "granted 5s before the end of token 1"},
-		"one that reads with too small a token":    {said: []process{{grant(2, 1*s, 2*s)}, {reading(1, 3*s, 9*s)}}, want: "token 1 after 2"},
-		"one that writes with the readers' token":  {said: []process{{reading(2, 1*s, 2*s)}, {grant(2, 3*s, 9*s)}}, want: "token 2 after 2"},
-		"one that reads after a downgrade":         {said: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {reading(2, 3*s, 9*s)}}},
-		"one that reads before a downgrade":        {said: []process{{grant(2, 1*s, 9*s), share(3 * s)}, {reading(2, 2*s, 9*s)}}, want: "granted 1s before the end of token 2"},
-		"one that writes after a downgrade":        {said: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {grant(3, 3*s, 9*s)}}, want: "granted 6s before the end of token 2"},
-		"one that reads after a downgrade's token": {said: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {reading(1, 3*s, 9*s)}}, want: "token 1 after 2"},
-		"passed on from before a loss":             {said: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, passed: true},
+		"a reader during a writer":                             {reports: []process{{grant(2, 1*s, 9*s)}, {reading(2, 2*s, 9*s)}}, want: "granted 7s before the end of token 2"},
+		"a writer while the first reader reads":                {reports: []process{{reading(1, 1*s, 9*s)}, {reading(1, 2*s, 3*s)}, {grant(2, 4*s, 9*s)}}, want: "granted 5s before the end of token 1"},
+		"a reader with too small a token":                      {reports: []process{{grant(2, 1*s, 2*s)}, {reading(1, 3*s, 9*s)}}, want: "token 1 after 2"},
+		"a writer with the readers' token":                     {reports: []process{{reading(2, 1*s, 2*s)}, {grant(2, 3*s, 9*s)}}, want: "token 2 after 2"},
+		"a reader after a downgrade":                           {reports: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {reading(2, 3*s, 9*s)}}},
+		"a reader before a downgrade":                          {reports: []process{{grant(2, 1*s, 9*s), share(3 * s)}, {reading(2, 2*s, 9*s)}}, want: "granted 1s before the end of token 2"},
+		"a writer after a downgrade":                           {reports: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {grant(3, 3*s, 9*s)}}, want: "granted 6s before the end of token 2"},
+		"a reader with a smaller token than a downgraded hold": {reports: []process{{grant(2, 1*s, 9*s), share(2 * s)}, {reading(1, 3*s, 9*s)}}, want: "token 1 after 2"},
+		"a lock from before a loss, passed on":                 {reports: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, passed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewRecorder(0)
@@ -58,9 +58,9 @@ func TestSpansOfProcessesThatOverlapAreFound(t *testing.T) {
 			for _, loss := range test.losses {
 				r.Lose(test.passed, func() int64 { return loss })
 			}
-			for _, said := range test.said {
+			for _, reports := range test.reports {
 				var hold *Span
-				for _, report := range said {
+				for _, report := range reports {
 					hold = r.Report(hold, report)
 				}
 			}

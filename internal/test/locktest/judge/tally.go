@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// A Tally counts by name. Safe for concurrent use.
+// A Tally counts events by name. It is safe for concurrent use.
 type Tally struct {
 	mu sync.Mutex
 	of map[string]int
 }
 
-// NewTally makes an empty one.
+// NewTally returns an empty Tally.
 func NewTally() *Tally { return &Tally{of: make(map[string]int)} }
 
-// Add adds counts, by name.
+// Add adds counts by name.
 func (t *Tally) Add(counts map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Weighing is l, a semaphore of n, whose calls take so many permits: a History counts them.
+// Weighing marks a semaphore of n permits whose calls take this weight, so that a History counts it.
 func Weighing(l lockmw.Locker, weight, n int) lockmw.Locker { return weighing{l, weight, n} }
 
 type weighing struct {
@@ -20,7 +20,7 @@ func (w weighing) Lock(ctx context.Context, key string, opts ...lockmw.Option) (
 	return w.Locker.Lock(ctx, key, append(slices.Clip(opts), lockmw.WithWeight(w.weight))...)
 }
 
-// weighs returns what Weighing was told; 0 for a lock.
+// weighs returns the arguments of Weighing; 0 for a lock.
 func weighs(l lockmw.Locker) (weight, n int) {
 	w, _ := l.(weighing)
 	return w.weight, w.n

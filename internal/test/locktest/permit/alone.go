@@ -24,19 +24,19 @@ func lostAlone(e *env.Env) {
 		e.T.Fatal(err)
 	}
 	if took := time.Since(start); took < lease*9/10 || took > lease+e.Soon {
-		e.T.Errorf("the permit of who was cut off is granted after %v, with a lease of %v", took, lease)
+		e.T.Errorf("the next permit was granted after %v, with a lease of %v", took, lease)
 	}
 	if lostCtx.Err() == nil || ctx.Err() != nil {
-		e.T.Errorf("who was cut off: %v, the other: %v", lostCtx.Err(), ctx.Err())
+		e.T.Errorf("the disconnected holder's context: %v, the other one: %v", lostCtx.Err(), ctx.Err())
 	}
-	e.Is("Unlock of who was cut off", lost.Unlock(), lockmw.ErrLost)
-	e.Pass(5 * lease) // the watchdog renews the others
+	e.Is("Unlock of the disconnected holder", lost.Unlock(), lockmw.ErrLost)
+	e.Pass(5 * lease) // the watchdog renews the other permits
 	unlock(e, next)
 	unlock(e, held)
 	dead.Wire.Restore()
 }
 
-// killedAlone has a process with a permit killed. What it says n to be only counts for its own call.
+// killedAlone kills a process with a permit. The n of that process applies only to its own calls.
 func killedAlone(e *env.Env) {
 	p, key := e.Process(), e.Key("pool")
 	killed := p.Lock(key, e.Ample(600*time.Millisecond))
@@ -47,11 +47,11 @@ func killedAlone(e *env.Env) {
 	waits := e.Client()
 	waiter := e.Wait(waits.With(over(waits, 3)), key)
 	e.Server.TicketsQueued(key, 1)
-	killed.Says(judge.Renewed, env.Patience)
+	killed.Await(judge.Renewed, env.Patience)
 	p.Kill()
 	nextCtx, next := waiter.Gets(env.Patience)
 	if next.Slot() != 0 || next.Token() <= two.Token() {
-		e.T.Errorf("the next has slot %d and token %d, after token %d", next.Slot(), next.Token(), two.Token())
+		e.T.Errorf("the next hold has slot %d and token %d, after token %d", next.Slot(), next.Token(), two.Token())
 	}
 	if ctx.Err() != nil || other.Err() != nil {
 		e.T.Errorf("the other holds: %v, %v", ctx.Err(), other.Err())
@@ -73,11 +73,11 @@ func forcedAlone(e *env.Env) {
 	}
 	_, next := lock(e, over(e.Client(), 2), key, 1, lockmw.WithWait(env.Patience))
 	if next.Slot() != 1 {
-		e.T.Errorf("the next has slot %d", next.Slot())
+		e.T.Errorf("the next hold has slot %d", next.Slot())
 	}
-	e.Is("Unlock of what was taken away", taken.Unlock(), lockmw.ErrLost)
+	e.Is("Unlock of the released permit", taken.Unlock(), lockmw.ErrLost)
 	if ctx.Err() != nil || other.Err() == nil {
-		e.T.Errorf("the other hold: %v, the one that was taken away: %v", ctx.Err(), other.Err())
+		e.T.Errorf("the other hold: %v, the released one: %v", ctx.Err(), other.Err())
 	}
 	unlock(e, held)
 	unlock(e, next)
@@ -93,7 +93,7 @@ func nested(e *env.Env) {
 		e.T.Fatalf("a nested call: %v, the slots %v and %v", err, outer.Slots(), inner.Slots())
 	}
 	_, _, err = l.Lock(ctx, key, lockmw.WithWeight(3))
-	e.Is("a nested call that wants more", err, lockmw.ErrUpgrade)
+	e.Is("a nested call with a greater weight", err, lockmw.ErrUpgrade)
 	_, _, err = c.Redis.Lock(ctx, key)
 	e.Is("a lock nested in a permit", err, lockmw.ErrWrongType)
 	wantSilent(e, c, key)
@@ -110,7 +110,7 @@ func nested(e *env.Env) {
 	unlock(e, locked)
 }
 
-// wantSilent fails if the client has sent something about key since it was recorded.
+// wantSilent checks that the client has sent nothing about key since recording began.
 func wantSilent(e *env.Env, c *env.Client, key string) {
 	for _, sent := range c.Wire.Sent() {
 		if sent.IsScript() && sent.Concerns(key) {
@@ -152,7 +152,7 @@ func limitedHolds(e *env.Env) {
 	}
 	e.Ends(short)
 	if fixed.Err() != nil {
-		e.T.Error("a fixed lease that was extended has ended")
+		e.T.Error("an extended fixed lease ended early")
 	}
 	e.Ends(fixed)
 	_, two := lock(e, l, key, 2, lockmw.WithWait(e.Soon))
@@ -163,7 +163,7 @@ func limitedHolds(e *env.Env) {
 	unlock(e, held)
 }
 
-// The numbers of so many slots that are not next to each other do not fit into a message.
+// manySlots grants so many non-adjacent slots that their numbers do not fit into a message.
 func manySlots(e *env.Env) {
 	const n = 200
 	c, key := e.Client(), e.Key("pool")
@@ -213,7 +213,7 @@ func shown(e *env.Env) {
 		e.T.Errorf("the second holder is %+v", h)
 	}
 	if w := s.Waiters[0]; w.Mode != env.PermitMode || w.Weight != 2 || w.Calls != 1 || w.Since.IsZero() {
-		e.T.Errorf("who waits is %+v", w)
+		e.T.Errorf("the waiter is %+v", w)
 	}
 	unlock(e, one)
 	unlock(e, two)

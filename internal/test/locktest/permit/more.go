@@ -10,19 +10,19 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A watch sees who holds a key, each from when it knows until just before it unlocks.
+// A watch tracks the holders of a key, from their grant until just before their unlock.
 type watch struct {
 	e  *env.Env
 	mu sync.Mutex
-	in map[*lockmw.Hold]int // n of each
-	n  int                  // how many were seen
+	in map[*lockmw.Hold]int // the n of each hold
+	n  int                  // number of holds seen
 }
 
 func (w *watch) enter(h *lockmw.Hold, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !time.Now().Before(h.Deadline()) {
-		return // this goroutine came late to its own hold
+		return // this goroutine noticed its grant too late
 	}
 	w.n++
 	w.in[h] = n
@@ -40,11 +40,11 @@ func (w *watch) enter(h *lockmw.Hold, n int) {
 			weight++
 		}
 		if other != h && other.Token() == h.Token() {
-			w.e.T.Errorf("two have the token %d", h.Token())
+			w.e.T.Errorf("two holds have token %d", h.Token())
 		}
 	}
 	if weight > most {
-		w.e.T.Errorf("permits of weight %d are held, want %d at most", weight, most)
+		w.e.T.Errorf("permits of weight %d are held, want at most %d", weight, most)
 	}
 	if slots := h.Slots(); slots[len(slots)-1] >= n {
 		w.e.T.Errorf("the slots are %v of %d", slots, n)
@@ -61,7 +61,7 @@ func neverMore(e *env.Env) { contend(e, func(int) int { return 4 }) }
 
 func neverMoreInRollOut(e *env.Env) { contend(e, func(client int) int { return 2 + 2*client }) }
 
-// contend has goroutines of three clients take permits of random weights, of a semaphore with as many as the client says.
+// contend makes goroutines of three clients take permits of random weights. permits returns a client's n.
 func contend(e *env.Env, permits func(client int) int) {
 	const contenders, rounds = 5, 8
 	w := watch{e: e, in: make(map[*lockmw.Hold]int)}
@@ -83,7 +83,7 @@ func contend(e *env.Env, permits func(client int) int) {
 					e.Pass(time.Duration(rand.IntN(2000)) * time.Microsecond)
 					w.leave(hold)
 					if after := hold.Slots(); !slices.Equal(before, after) {
-						e.T.Errorf("the slots were %v, and are %v", before, after)
+						e.T.Errorf("the slots were %v and are %v", before, after)
 					}
 					if err := hold.Unlock(); err != nil {
 						e.T.Errorf("Unlock: %v", err)
@@ -98,7 +98,7 @@ func contend(e *env.Env, permits func(client int) int) {
 	}
 }
 
-// lock takes permits that must be had at once.
+// lock takes permits that must be free.
 func lock(e *env.Env, l lockmw.Locker, key string, weight int, opts ...lockmw.Option) (context, *lockmw.Hold) {
 	e.T.Helper()
 	ctx, hold, err := l.Lock(e.Ctx, key, append(opts, lockmw.WithWeight(weight))...)

@@ -1,4 +1,4 @@
-// Package permit has the scenarios of semaphores with more than one permit, and weights.
+// Package permit contains the scenarios of semaphores with several permits and with weights.
 package permit
 
 import (
@@ -7,18 +7,18 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
-// Groups are the scenarios. They make semaphores of their own over the Clients of the one that is tested.
+// Groups are the scenarios. They make their own semaphores over the Clients under test.
 var Groups = []env.Group{{Name: "permits", Scenarios: []env.Scenario{
-	env.Case("no more are held than there are, each with slots of its own", neverMore, env.Permits|env.OnServer|env.Shares|env.Sample),
-	env.Case("with several n at a time each grant goes by its own", neverMoreInRollOut, env.Permits|env.OnServer|env.Shares|env.Sample),
-	env.Case("a holder that is cut off loses its permit alone", lostAlone, env.Permits|env.OnServer|env.InBubble|env.Sample),
-	env.Case("a process that is killed loses its permit alone", killedAlone, env.Permits|env.InRealTime|env.OneNode|env.Shares|env.Sample),
-	env.Case("an operator takes away one permit", forcedAlone, env.Permits|env.OnServer|env.Shares|env.Sample),
-	env.Case("a nested call shares the permit, and gets no heavier one", nested, env.Permits|env.OnServer|env.Shares|env.Sample),
-	env.Case("locks and semaphores of one key refuse each other", kindsRefuse, env.Permits|env.OnServer|env.Shares|env.Sample),
-	env.Case("a maximum hold and a fixed lease end one permit", limitedHolds, env.Permits|env.OnServer|env.InBubble|env.Sample),
-	env.Case("many slots come with a poll", manySlots, env.Permits|env.OnServer|env.Shares|env.Sample),
-	env.Case("an Inspector shows permits and who waits", shown, env.Permits|env.OnServer|env.Shares|env.Sample),
+	env.Case("held permits never exceed n, and each has its own slots", neverMore, env.Permits|env.OnServer|env.Shares|env.Sample),
+	env.Case("with different values of n, each grant obeys its own", neverMoreInRollOut, env.Permits|env.OnServer|env.Shares|env.Sample),
+	env.Case("a disconnected holder loses only its own permit", lostAlone, env.Permits|env.OnServer|env.InBubble|env.Sample),
+	env.Case("a killed process loses only its own permit", killedAlone, env.Permits|env.InRealTime|env.OneNode|env.Shares|env.Sample),
+	env.Case("an operator releases one permit", forcedAlone, env.Permits|env.OnServer|env.Shares|env.Sample),
+	env.Case("a nested call shares the permit but gets no greater weight", nested, env.Permits|env.OnServer|env.Shares|env.Sample),
+	env.Case("locks and semaphores of the same key refuse each other", kindsRefuse, env.Permits|env.OnServer|env.Shares|env.Sample),
+	env.Case("a maximum hold and a fixed lease end only their own permit", limitedHolds, env.Permits|env.OnServer|env.InBubble|env.Sample),
+	env.Case("a grant of many slots arrives by a poll", manySlots, env.Permits|env.OnServer|env.Shares|env.Sample),
+	env.Case("an Inspector shows permits and waiters", shown, env.Permits|env.OnServer|env.Shares|env.Sample),
 }}}
 
 func over(c *env.Client, n int, opts ...lockmw.Option) *semaphore.Locker {

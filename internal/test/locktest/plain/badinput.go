@@ -12,7 +12,7 @@ import (
 )
 
 var badInput = []env.Scenario{
-	env.Case("keys that cannot be are refused before any command", refusedKeys, env.Shares|env.Sample),
+	env.Case("invalid keys are refused before any command", refusedKeys, env.Shares|env.Sample),
 	env.Case("strange keys work and do not collide", strangeKeys, env.Shares|env.Sample),
 	env.Case("options out of range are refused before any command", refusedOptions, env.Shares|env.Sample),
 }
@@ -26,7 +26,7 @@ func refusedKeys(e *env.Env) {
 		"a key of 64 KiB":    strings.Repeat("k", 64<<10),
 	} {
 		c.Refused(what, lockmw.ErrInvalidKey, key)
-		c.Refused(what+", tried", lockmw.ErrInvalidKey, key, lockmw.WithWait(0))
+		c.Refused(what+", TryLock", lockmw.ErrInvalidKey, key, lockmw.WithWait(0))
 	}
 	err := lockmw.Do(e.Ctx, c, "", func(context.Context) error {
 		e.T.Error("the function ran without a lock")
@@ -56,10 +56,10 @@ func refusedOptions(e *env.Env) {
 	c := e.Client()
 	for what, o := range map[string]lockmw.Option{
 		"a negative wait":            lockmw.WithWait(-1),
-		"a lease of nothing":         lockmw.WithLease(0),
+		"a zero lease":               lockmw.WithLease(0),
 		"a lease under 100 ms":       lockmw.WithLease(env.MinLease - 1),
 		"a lease over 24 h":          lockmw.WithLease(24*time.Hour + 1),
-		"a lease for ever":           lockmw.WithLease(lockmw.Forever),
+		"an endless lease":           lockmw.WithLease(lockmw.Forever),
 		"a negative lease":           lockmw.WithLease(-time.Second),
 		"a fixed lease under 100 ms": lockmw.WithFixedLease(env.MinLease - 1),
 		"a fixed lease over 24 h":    lockmw.WithFixedLease(24*time.Hour + 1),
@@ -67,27 +67,27 @@ func refusedOptions(e *env.Env) {
 		"a negative minimum hold":    lockmw.WithMinHold(-1),
 		"a minimum hold over 24 h":   lockmw.WithMinHold(24*time.Hour + 1),
 		"negative maximum waiters":   lockmw.WithMaxWaiters(-1),
-		"no observer":                lockmw.WithObserver(nil),
-		"a name that is too long":    lockmw.WithName(strings.Repeat("n", 201)),
-		"an option of no function":   {},
+		"a nil observer":             lockmw.WithObserver(nil),
+		"a name of 201 bytes":        lockmw.WithName(strings.Repeat("n", 201)),
+		"a zero Option":              {},
 	} {
 		c.Refused(what, lockmw.ErrInvalidOption, e.Key("user"), o)
 	}
 	for what, o := range map[string]lockmw.Option{
-		"the shortest lease":       lockmw.WithLease(env.MinLease),
-		"the longest lease":        lockmw.WithLease(24 * time.Hour),
-		"the longest wait":         lockmw.WithWait(math.MaxInt64),
-		"a wait of 290 years":      lockmw.WithWait(math.MaxInt64 - 1),
-		"the longest fixed lease":  lockmw.WithFixedLease(24 * time.Hour),
-		"the shortest maximum":     lockmw.WithMaxHold(time.Hour),
-		"the longest maximum hold": lockmw.WithMaxHold(math.MaxInt64),
+		"the shortest lease":        lockmw.WithLease(env.MinLease),
+		"the longest lease":         lockmw.WithLease(24 * time.Hour),
+		"the longest wait":          lockmw.WithWait(math.MaxInt64),
+		"a wait of 290 years":       lockmw.WithWait(math.MaxInt64 - 1),
+		"the longest fixed lease":   lockmw.WithFixedLease(24 * time.Hour),
+		"a maximum hold of an hour": lockmw.WithMaxHold(time.Hour),
+		"the longest maximum hold":  lockmw.WithMaxHold(math.MaxInt64),
 	} {
 		_, held, err := e.Rec.Lock(e.Ctx, c, e.Key("user"), o)
 		if err != nil {
 			e.T.Errorf("%s: %v", what, err)
 			continue
 		}
-		if err := held.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) { // a busy machine may be slower than the shortest
+		if err := held.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) { // a busy machine may be slower than the shortest lease
 			e.T.Errorf("%s: Unlock: %v", what, err)
 		}
 	}

@@ -11,12 +11,12 @@ import (
 )
 
 var cancelling = []env.Scenario{
-	env.Case("while queued removes the ticket", cancelledTicketIsGone, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("before the call sends nothing", cancelledBefore, env.Shares|env.Sample),
-	env.Case("in the instant of the grant lets the next one run", cancelledAtGrant, env.Shares|env.Costly|env.Sample),
-	env.Case("in the instant of the first acquire leaves nothing", cancelledAtAcquire, env.Shares),
-	env.Case("by a deadline is told from a wait that ran out", cancelledByDeadline, env.Shares),
-	env.Case("with a cause tells it", cancelledWithCause, env.Shares|env.Sample),
+	env.Case("a queued call removes its ticket", cancelledTicketIsGone, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("a call with a cancelled context sends nothing", cancelledBefore, env.Shares|env.Sample),
+	env.Case("cancelling at the moment of the grant lets the next call run", cancelledAtGrant, env.Shares|env.Costly|env.Sample),
+	env.Case("cancelling during the first acquire leaves nothing", cancelledAtAcquire, env.Shares),
+	env.Case("a context's deadline and an expired wait return different errors", cancelledByDeadline, env.Shares),
+	env.Case("a cause does not change the error", cancelledWithCause, env.Shares|env.Sample),
 }
 
 func cancelledTicketIsGone(e *env.Env) {
@@ -28,7 +28,7 @@ func cancelledTicketIsGone(e *env.Env) {
 		if e.Server.Admin.Exists(e.Ctx, queue).Val() == 1 {
 			return ""
 		}
-		return "nobody is queued"
+		return "no ticket is queued"
 	})
 	w.Cancel()
 	w.Fails(e.Soon, context.Canceled)
@@ -51,7 +51,7 @@ func cancelledBefore(e *env.Env) {
 	_, _, err := e.Rec.Lock(ctx, c, key)
 	e.Is("Lock with a context that has ended", err, context.Canceled)
 	if errors.Is(err, lockmw.ErrUnavailable) {
-		e.T.Errorf("the caller's own end is taken for the server's: %v", err)
+		e.T.Errorf("a cancelled context is reported as an unavailable server: %v", err)
 	}
 	if c.Wire != nil && len(c.Wire.Sent()) > 0 {
 		e.T.Errorf("sent %q", c.Wire.Sent())
@@ -75,7 +75,7 @@ func cancelledAtGrant(e *env.Env) {
 			defer close(released)
 			e.Unlock(ctx, held)
 		}()
-		if !e.Config.Bubble { // there the scheduler alone decides who is first
+		if !e.Config.Bubble { // in a bubble the scheduler alone decides the order
 			time.Sleep(time.Duration(rand.IntN(1500)) * time.Microsecond) // spread over the hand-over
 		}
 		first.Cancel()
@@ -126,15 +126,15 @@ func cancelledByDeadline(e *env.Env) {
 	ctx, cancel := context.WithTimeout(e.Ctx, e.Brief())
 	defer cancel()
 	_, _, err := e.Rec.Lock(ctx, c.Rival, key)
-	e.Is("Lock until the context's deadline", err, lockmw.ErrBusy, context.DeadlineExceeded)
+	e.Is("Lock past the context's deadline", err, lockmw.ErrBusy, context.DeadlineExceeded)
 	_, _, err = e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithWait(e.Brief()))
-	e.Is("Lock until its wait runs out", err, lockmw.ErrBusy)
+	e.Is("Lock past its wait", err, lockmw.ErrBusy)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmw.ErrUnavailable) {
-		e.T.Errorf("a wait that ran out is more than busy: %v", err)
+		e.T.Errorf("an expired wait is reported as more than busy: %v", err)
 	}
 	failure, ok := errors.AsType[*lockmw.Error](err)
 	if !ok || failure.Waited < e.Brief() || len(failure.Holders) != 1 {
-		e.T.Errorf("the error does not tell how long it waited for whom: %+v", failure)
+		e.T.Errorf("the error lacks the wait or the holder: %+v", failure)
 	}
 }
 

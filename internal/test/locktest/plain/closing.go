@@ -11,11 +11,11 @@ import (
 )
 
 var closing = []env.Scenario{
-	env.Case("ends waits and holds and releases the locks", closeEndsAll, env.OnServer|env.Shares|env.Sample),
-	env.Case("under load ends every call", closeUnderLoad, env.OnServer|env.Shares),
-	env.Case("returns when the server does not answer", closeWithSilentServer, env.OnServer|env.OneNode|env.Shares),
-	env.Case("takes back what could not be before", closeUndoes, env.OnServer|env.InBubble),
-	env.Case("Shutdown lets holds finish", shutdownWaits, env.OnServer|env.Shares),
+	env.Case("Close ends waits and holds and releases the locks", closeEndsAll, env.OnServer|env.Shares|env.Sample),
+	env.Case("Close under load ends every call", closeUnderLoad, env.OnServer|env.Shares),
+	env.Case("Close returns although the server does not answer", closeWithSilentServer, env.OnServer|env.OneNode|env.Shares),
+	env.Case("Close cancels what could not be cancelled before", closeUndoes, env.OnServer|env.InBubble),
+	env.Case("Shutdown waits until holds finish", shutdownWaits, env.OnServer|env.Shares),
 	env.Case("Shutdown ends with its context", shutdownEnds, env.OnServer|env.Shares|env.Sample),
 }
 
@@ -42,7 +42,7 @@ func closeEndsAll(e *env.Env) {
 		e.Is("Lock after Close", err, lockmw.ErrClosed)
 	}
 	if err := a.Close(); err != nil {
-		e.T.Errorf("Close once more: %v", err)
+		e.T.Errorf("second Close: %v", err)
 	}
 	e.Unlock(theirCtx, their)
 	e.Free(b, theirs)
@@ -62,7 +62,7 @@ func closeUnderLoad(e *env.Env) {
 					case started <- struct{}{}:
 					default:
 					}
-					time.Sleep(100 * time.Microsecond) // the work
+					time.Sleep(100 * time.Microsecond) // work
 					err = held.Unlock()
 					_ = ctx
 				}
@@ -76,7 +76,7 @@ func closeUnderLoad(e *env.Env) {
 			}
 		})
 	}
-	for range 50 { // holds, at least
+	for range 50 { // grants
 		<-started
 	}
 	if err := a.Close(); err != nil {
@@ -93,20 +93,20 @@ func closeWithSilentServer(e *env.Env) {
 	w := e.Wait(a, key)
 	a.Wire.Silence()
 	start := time.Now()
-	_ = a.Close() // it may say that the release is not confirmed
-	// It waits for its goroutines, and they for the redis client, whose ReadTimeout is 5 s.
+	_ = a.Close() // the release may be unconfirmed
+	// Close waits for goroutines that wait for the redis client, whose ReadTimeout is 5 s.
 	if took := e.Pace.Since(start); took > 10*time.Second {
 		e.T.Errorf("Close took %v", took)
 	}
 	w.Fails(e.Soon, lockmw.ErrClosed)
 	e.Ends(ctx)
 	e.Is("Unlock after Close", held.Unlock(), lockmw.ErrClosed)
-	// What Close could not take back is as good as dead: others get past it.
+	// Other clients get past what Close could not cancel, as past a dead process.
 	next := e.Call(e.Ctx, e.Client(), key)
 	e.Unlock(next.Gets(lease + env.AcceptWindow + 2*env.PollInterval))
 }
 
-// closeUndoes closes a client between two tries to take a place in the queue back.
+// closeUndoes closes a client while it retries to cancel a ticket.
 func closeUndoes(e *env.Env) {
 	a, b, key := e.ClientOver(env.Repeats(-1)).Warm(), e.Client(), e.Key("user")
 	ctx, held := e.Lock(b, key)
@@ -121,7 +121,7 @@ func closeUndoes(e *env.Env) {
 		e.T.Errorf("Close: %v", err)
 	}
 	if n := e.Server.Admin.ZCard(e.Ctx, e.Server.QueueKey(key)).Val(); n != 0 {
-		e.T.Errorf("%d wait for the lock after Close", n)
+		e.T.Errorf("%d tickets are queued after Close", n)
 	}
 	e.Unlock(ctx, held)
 }
@@ -140,19 +140,19 @@ func shutdownWaits(e *env.Env) {
 	w.Fails(e.Soon, lockmw.ErrClosed)
 	_, _, err := e.Rec.Lock(e.Ctx, a, e.Key("user"))
 	e.Is("Lock after Shutdown", err, lockmw.ErrClosed)
-	time.Sleep(2 * lease) // the work that Shutdown waits for
+	time.Sleep(2 * lease) // work that Shutdown waits for
 	if err := ctx.Err(); err != nil {
 		e.T.Errorf("the hold has ended: %v", context.Cause(ctx))
 	}
 	select {
 	case <-returned:
-		e.T.Errorf("Shutdown returned before the hold's end: %v", shutdown)
+		e.T.Errorf("Shutdown returned before the hold ended: %v", shutdown)
 	default:
 	}
 	e.Busy(b, key)
 	e.Unlock(ctx, held)
 	if !e.Pace.Wait(returned, e.Soon) {
-		e.T.Error("Shutdown does not return after the hold's end")
+		e.T.Error("Shutdown did not return after the hold ended")
 	} else if shutdown != nil {
 		e.T.Errorf("Shutdown: %v", shutdown)
 	}

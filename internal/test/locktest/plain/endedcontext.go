@@ -10,23 +10,23 @@ import (
 )
 
 var endedContexts = []env.Scenario{
-	env.Case("requests nothing and is not busy", endedBefore, env.Shares|env.Sample),
-	env.Case("of a lost hold is a loss for every key", endedByLoss, env.Shares|env.Sample),
-	env.Case("of a hold that is lost during a wait is a loss", lossDuringWait, env.Excludes|env.Shares),
-	env.Case("of an unlocked hold is no loss", endedByUnlock, env.Shares),
+	env.Case("a call with an ended context returns ErrNotRequested, not ErrBusy", endedBefore, env.Shares|env.Sample),
+	env.Case("a call with a lost hold's context returns ErrLost for every key", endedByLoss, env.Shares|env.Sample),
+	env.Case("a hold that is lost during a wait makes the wait return ErrLost", lossDuringWait, env.Excludes|env.Shares),
+	env.Case("a call with an unlocked hold's context does not return ErrLost", endedByUnlock, env.Shares),
 }
 
-// notRequested checks the error of a call with a context that had ended.
+// notRequested checks the error of a call whose context had already ended.
 func notRequested(e *env.Env, what string, err error, want ...error) {
 	e.T.Helper()
 	e.Is(what, err, append(want, lockmw.ErrNotRequested)...)
 	for _, wrong := range []error{lockmw.ErrBusy, lockmw.ErrUnavailable} {
 		if errors.Is(err, wrong) {
-			e.T.Errorf("%s: %v; want no error that wraps %q", what, err, wrong)
+			e.T.Errorf("%s: %v; must not wrap %q", what, err, wrong)
 		}
 	}
 	if failure, ok := errors.AsType[*lockmw.Error](err); !ok || failure.ErrorType() == "lock_error" || failure.Waited != 0 {
-		e.T.Errorf("%s: %+v; want an *Error with a type, of no wait", what, failure)
+		e.T.Errorf("%s: %+v; want an *Error with a type and without a wait", what, failure)
 	}
 }
 
@@ -42,7 +42,7 @@ func endedBefore(e *env.Env) {
 		_, _, err = e.Rec.Lock(late, c, key, lockmw.WithWait(wait), lockmw.WithFailOpen())
 		notRequested(e, "after the context's deadline", err, context.DeadlineExceeded)
 		if errors.Is(err, lockmw.ErrLost) {
-			e.T.Errorf("no lock was lost: %v", err)
+			e.T.Errorf("the error reports a lost lock: %v", err)
 		}
 	}
 }
@@ -79,6 +79,6 @@ func endedByUnlock(e *env.Env) {
 	_, _, err := e.Rec.Lock(ctx, c, e.Key("item"))
 	notRequested(e, "with an unlocked hold's context", err, context.Canceled)
 	if errors.Is(err, lockmw.ErrLost) {
-		e.T.Errorf("no lock was lost: %v", err)
+		e.T.Errorf("the error reports a lost lock: %v", err)
 	}
 }

@@ -15,11 +15,11 @@ import (
 var exclusion = []env.Scenario{
 	env.Case("64 contenders of one process never overlap", func(e *env.Env) { contenders(e, 1) }, env.Shares|env.Costly|env.Sample),
 	env.Case("64 contenders of four processes never overlap", func(e *env.Env) { contenders(e, 4) }, env.OnServer|env.Shares|env.Costly|env.Sample),
-	env.Case("contenders for many keys, which share commands, never overlap", manyKeys, env.Shares|env.Costly),
+	env.Case("contenders for many keys with shared pipelines never overlap", manyKeys, env.Shares|env.Costly),
 	env.Case("different keys do not exclude each other", differentKeys, env.Shares|env.Sample),
-	env.Case("a lock that was released is not busy for a try that comes later", releasedIsFree, env.OnServer|env.InBubble),
-	env.Case("observers are told the truth", observed, env.Shares|env.Sample),
-	env.Case("observers are told once that a call waits", announcedOnce, env.Shares|env.Sample),
+	env.Case("TryLock after a release does not return ErrBusy", releasedIsFree, env.OnServer|env.InBubble),
+	env.Case("observers receive the right events", observed, env.Shares|env.Sample),
+	env.Case("observers are notified once that a call waits", announcedOnce, env.Shares|env.Sample),
 }
 
 func contenders(e *env.Env, processes int) {
@@ -28,8 +28,8 @@ func contenders(e *env.Env, processes int) {
 	var inside env.Room
 	e.Contend(e.Clients(processes), key, contenders, rounds, func(h *judge.Held) {
 		defer inside.Enter(e, h)()
-		if e.Config.Bubble { // elsewhere time passes by itself
-			time.Sleep(100 * time.Microsecond) // the work
+		if e.Config.Bubble { // in real time, time passes anyway
+			time.Sleep(100 * time.Microsecond) // work
 		}
 	})
 	if n := e.Rec.Grants(key); n != contenders*rounds {
@@ -38,7 +38,7 @@ func contenders(e *env.Env, processes int) {
 }
 
 func manyKeys(e *env.Env) {
-	const keys, contenders = 48, 32 // of each process
+	const keys, contenders = 48, 32 // per process
 	rounds := env.Fewer(20)
 	clients := e.Clients(3)
 	for _, c := range clients {
@@ -75,15 +75,15 @@ func differentKeys(e *env.Env) {
 	}
 }
 
-// releasedIsFree has a try meet another one of its process, on which it could rely if the answer to
-// that were not older than itself.
+// releasedIsFree lets TryLock meet an earlier TryLock of its process. It may share that call's answer only if the answer is
+// newer than itself.
 func releasedIsFree(e *env.Env) {
 	c, other, key := e.Client().Warm(), e.Client(), e.Key("item")
 	ctx, held := e.Lock(other, key)
 	answer := c.Wire.HoldReply(key)
 	earlier := e.Call(e.Ctx, c.Rival, key, lockmw.WithWait(0))
 	e.Caught(answer)
-	synctest.Wait() // each of several nodes has answered before the release
+	synctest.Wait() // all of several nodes have answered before the release
 	e.Unlock(ctx, held)
 	later := e.Call(e.Ctx, c.Rival, key, lockmw.WithWait(0))
 	synctest.Wait()
@@ -123,9 +123,9 @@ func observed(e *env.Env) {
 	}
 	mode = e.Config.RivalMode()
 	_, _, err = e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithObserver(observer), lockmw.WithWait(0))
-	e.Is("trying a busy lock", err, lockmw.ErrBusy)
+	e.Is("TryLock of a busy lock", err, lockmw.ErrBusy)
 	_, _, err = e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithObserver(observer), lockmw.WithWait(e.Brief()))
-	e.Is("a wait that runs out", err, lockmw.ErrBusy)
+	e.Is("an expired wait", err, lockmw.ErrBusy)
 	mode = e.Config.Mode
 	if err := nested.Unlock(); err != nil {
 		e.T.Error(err)
@@ -156,14 +156,14 @@ func announcedOnce(e *env.Env) {
 		}))
 	}
 	e.Unlock(ctx, held)
-	for left := waiters; len(left) > 0; { // each of them leaves the others waiting anew
+	for left := waiters; len(left) > 0; { // each grant leaves the others waiting
 		w := env.First(e.Soon, left)
 		e.Unlock(w.Gets(0))
 		left = env.Without(left, w)
 	}
 	for i := range told {
 		if n := told[i].Load(); n != 1 {
-			e.T.Errorf("waiter %d was told %d times", i, n)
+			e.T.Errorf("waiter %d was reported %d times", i, n)
 		}
 	}
 }

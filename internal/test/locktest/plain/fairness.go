@@ -8,10 +8,10 @@ import (
 )
 
 var fairness = []env.Scenario{
-	env.Case("goroutines of one process run in the order in which they asked", orderWithinProcess, env.Shares|env.Sample),
-	env.Case("without local passes the processes run in the order in which they asked", orderOfProcesses, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("goroutines of one process run in the order of their calls", orderWithinProcess, env.Shares|env.Sample),
+	env.Case("without local passes, processes run in the order of their calls", orderOfProcesses, env.OnServer|env.OneNode|env.Shares|env.Sample),
 	env.Case("another process waits for a bounded number of passes", boundedPasses, env.OnServer|env.OneServer|env.PassesOn|env.Shares),
-	env.Case("another process waits for a third of the lease at most", boundedTime, env.OnServer|env.PassesOn|env.Shares),
+	env.Case("another process waits for at most a third of the lease", boundedTime, env.OnServer|env.PassesOn|env.Shares),
 }
 
 func orderWithinProcess(e *env.Env) {
@@ -25,7 +25,7 @@ func orderWithinProcess(e *env.Env) {
 	for i, w := range waiters {
 		e.Unlock(w.Gets(e.Soon))
 		if w.Held.Nth != i+2 {
-			e.T.Errorf("call %d was grant %d", i+2, w.Held.Nth)
+			e.T.Errorf("call %d received grant %d", i+2, w.Held.Nth)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func orderOfProcesses(e *env.Env) {
 	for i, w := range waiters {
 		e.Unlock(w.Gets(e.Soon))
 		if w.Held.Nth != i+2 {
-			e.T.Errorf("call %d was grant %d", i+2, w.Held.Nth)
+			e.T.Errorf("call %d received grant %d", i+2, w.Held.Nth)
 		}
 	}
 }
@@ -49,17 +49,17 @@ func orderOfProcesses(e *env.Env) {
 func boundedPasses(e *env.Env) {
 	a, b, key := e.Client(), e.Client(), e.Key("item")
 	defer e.Crowd(a, key, 63, time.Millisecond)()
-	most := env.LocalPasses + 2 // the hold that runs, and one that begins while the hint is on its way
+	most := env.LocalPasses + 2 // the current hold, and one more while the hint is under way
 	if !e.Config.Bubble {
-		most += 8 // it is on its way for longer
+		most += 8 // in real time the hint takes longer
 	}
 	for range 10 {
-		enough := e.Rec.Grants(key) + 150 // so that the licence has grown without contention
+		enough := e.Rec.Grants(key) + 150 // lets the number of passes grow without contention
 		e.Eventually(env.Patience, func() string {
 			if e.Rec.Grants(key) >= enough {
 				return ""
 			}
-			return "the crowd does not get on"
+			return "the crowd makes no progress"
 		})
 		w := e.Wait(b, key)
 		before := e.Rec.Grants(key)
@@ -79,7 +79,7 @@ func boundedTime(e *env.Env) {
 		if e.Rec.Grants(key) >= 3 {
 			return ""
 		}
-		return "the crowd does not get on"
+		return "the crowd makes no progress"
 	})
 	start := time.Now()
 	w := e.Wait(b, key, lockmw.WithLease(lease))

@@ -10,17 +10,17 @@ import (
 )
 
 var guarded = []env.Scenario{
-	env.Case("that stops at a loss returns the loss and its own error", func(e *env.Env) {
+	env.Case("a function that stops at a loss returns ErrLost and its own error", func(e *env.Env) {
 		stopsAtLoss(e, lockmw.ErrLost, func(*env.Client) {}, lockmw.WithMaxHold(e.Brief()))
 	}, env.Shares|env.Sample),
-	env.Case("that stops at Close returns that and its own error", func(e *env.Env) {
+	env.Case("a function that stops at Close returns ErrClosed and its own error", func(e *env.Env) {
 		stopsAtLoss(e, lockmw.ErrClosed, func(c *env.Client) {
 			if err := c.Close(); err != nil {
 				e.T.Errorf("Close: %v", err)
 			}
 		})
 	}, env.OnServer|env.Shares),
-	env.Case("returns its own error alone if there was no loss", ownError, env.Shares|env.Sample),
+	env.Case("a function returns only its own error without a loss", ownError, env.Shares|env.Sample),
 }
 
 // guards are the ways to run a function under a lock.
@@ -38,8 +38,7 @@ var guards = map[string]func(context.Context, lockmw.Locker, string, func(contex
 // itself is a KeyFunc for inputs that are keys.
 func itself(_ context.Context, key string) (string, error) { return key, nil }
 
-// stopsAtLoss runs a function whose lock ends with the error want, and which returns that its context has
-// ended.
+// stopsAtLoss runs a function whose hold ends with the error want. The function returns its context's error and its own.
 func stopsAtLoss(e *env.Env, want error, lose func(*env.Client), opts ...lockmw.Option) {
 	for name, guard := range guards {
 		c, mine := e.Client(), errors.New("stopped half-way")
@@ -52,7 +51,7 @@ func stopsAtLoss(e *env.Env, want error, lose func(*env.Client), opts ...lockmw.
 		}, opts...)
 		e.Is(name, err, want, mine, context.Canceled)
 		if _, ok := errors.AsType[*lockmw.Error](err); !ok {
-			e.T.Errorf("%s: %v is no *Error", name, err)
+			e.T.Errorf("%s: %v is not an *Error", name, err)
 		}
 	}
 }
@@ -60,7 +59,7 @@ func stopsAtLoss(e *env.Env, want error, lose func(*env.Client), opts ...lockmw.
 func ownError(e *env.Env) {
 	for name, guard := range guards {
 		mine := errors.New("sold out")
-		if err := guard(e.Ctx, e.Client(), e.Key("user"), func(context.Context) error { return mine }, lockmw.WithMaxHold(time.Hour)); err != mine { //nolint:errorlint // the very error
+		if err := guard(e.Ctx, e.Client(), e.Key("user"), func(context.Context) error { return mine }, lockmw.WithMaxHold(time.Hour)); err != mine { //nolint:errorlint // the identical error
 			e.T.Errorf("%s returns %v", name, err)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 )
 
 var labels = []env.Scenario{
-	env.Case("is seen by who meets the lock", labelOfHolder, env.Shares|env.Sample),
-	env.Case("is seen by an operator", labelInspected, env.Shares|env.OnServer|env.OneNode),
-	env.Case("is of the call that has the lock", labelsOfCalls, env.Shares),
+	env.Case("callers of a busy lock see its label", labelOfHolder, env.Shares|env.Sample),
+	env.Case("operators see the label", labelInspected, env.Shares|env.OnServer|env.OneNode),
+	env.Case("each call has its own label", labelsOfCalls, env.Shares),
 }
 
 func labelOfHolder(e *env.Env) {

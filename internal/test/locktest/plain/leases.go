@@ -12,16 +12,16 @@ import (
 )
 
 var leases = []env.Scenario{
-	env.Case("a hold of several leases under the watchdog", severalLeases, env.Shares),
-	env.Case("the hold ends before its lease when nothing is answered", func(e *env.Env) { watchdogFails(e, (*redistest.Wire).Silence) }, env.OnServer|env.OneNode|env.Shares),
-	env.Case("the hold ends before its lease when nothing is reached", func(e *env.Env) { watchdogFails(e, (*redistest.Wire).Cut) }, env.OnServer|env.OneNode|env.Shares),
-	env.Case("a failed renewal is made up for", renewalRecovers, env.OnServer|env.Shares),
+	env.Case("the watchdog keeps a hold for several leases", severalLeases, env.Shares),
+	env.Case("the hold ends before its lease if the server does not answer", func(e *env.Env) { watchdogFails(e, (*redistest.Wire).Silence) }, env.OnServer|env.OneNode|env.Shares),
+	env.Case("the hold ends before its lease if the server is unreachable", func(e *env.Env) { watchdogFails(e, (*redistest.Wire).Cut) }, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a failed renewal is repeated in time", renewalRecovers, env.OnServer|env.Shares),
 	env.Case("a fixed lease ends the hold and passes the lock on", fixedLease, env.Shares),
 	env.Case("a fixed lease can be extended", extended, env.Shares),
 	env.Case("the maximum hold ends the hold and passes the lock on", maxHold, env.Shares),
 	env.Case("the minimum hold keeps the key taken", minHold, env.Shares),
 	env.Case("an expired hold passes the lock on", expired, env.InProcess),
-	env.Case("a lease that runs out is asked for once it has", polledOnce, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("a call waits for the end of a fixed lease with few polls", polledOnce, env.OnServer|env.OneNode|env.Shares|env.Sample),
 }
 
 func severalLeases(e *env.Env) {
@@ -29,7 +29,7 @@ func severalLeases(e *env.Env) {
 	lease := e.Ample(600 * time.Millisecond)
 	ctx, held := e.Lock(c, key, lockmw.WithLease(lease))
 	for range 4 {
-		time.Sleep(lease) // the work that takes so long
+		time.Sleep(lease) // work longer than the lease
 		if err := ctx.Err(); err != nil {
 			e.T.Fatalf("the hold has ended: %v", context.Cause(ctx))
 		}
@@ -50,20 +50,20 @@ func watchdogFails(e *env.Env, fault func(*redistest.Wire)) {
 	env.Next(e, renewed)
 	fault(c.Wire)
 	start := time.Now()
-	left := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val() // at least: what is sent now still extends it if the server hears it
+	left := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val() // a renewal under way may still extend it
 	lasts := time.Now().Add(left)
 	if !e.Ends(ctx) {
 		return
 	}
 	ended := time.Now()
 	if missing := held.Deadline().Add(margin).Sub(lasts); missing > time.Millisecond {
-		e.T.Errorf("the server's lease lasts %v less than the margin longer than the hold", missing)
+		e.T.Errorf("the server's lease outlasts the hold by the margin less %v", missing)
 	}
 	if d := held.Deadline(); ended.Before(d) || e.Pace.Between(d, ended) > e.Soon {
 		e.T.Errorf("the context ended %v after its deadline", ended.Sub(d))
 	}
 	if lasted := held.Deadline().Sub(start); lasted > lease {
-		e.T.Errorf("the hold lasted for %v after the last renewal, more than a lease", lasted)
+		e.T.Errorf("the hold lasted %v after the last renewal, longer than a lease", lasted)
 	}
 	e.Is("the cause of the context's end", context.Cause(ctx), lockmw.ErrLost)
 	_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(lease+env.PollInterval+e.Soon))
@@ -78,15 +78,15 @@ func watchdogFails(e *env.Env, fault func(*redistest.Wire)) {
 
 func renewalRecovers(e *env.Env) {
 	lease := e.Ample(1200 * time.Millisecond)
-	// After as many failed dials as its pool has connections, in all its life, a client of go-redis does
-	// not dial for up to a second, be the server back or not: longer than this lease.
+	// After as many failed dials as its pool has connections, counted over its lifetime, go-redis pauses for up to a second. This
+	// lease is shorter.
 	c, key := e.ClientOver(func(o *redis.Options) { o.PoolSize = 1000 }), e.Key("task")
 	ctx, held := e.Lock(c, key, lockmw.WithLease(lease))
 	for range 3 {
 		e.Pass(lease / 6)
 		c.Wire.Cut()
-		// An outage in which a renewal is due, a third of the lease after the last one, and is given up after another
-		// third, or a second if that is more.
+		// During the outage a renewal is due, a third of the lease after the last one. It times out after another third, or after
+		// a second if that is longer.
 		e.Pass(lease * 8 / 15)
 		c.Wire.Restore()
 		before := held.Deadline()
@@ -94,7 +94,7 @@ func renewalRecovers(e *env.Env) {
 			if held.Deadline().After(before) {
 				return ""
 			}
-			return "the lease is not renewed"
+			return "the lease was not renewed"
 		})
 	}
 	if err := ctx.Err(); err != nil {
@@ -114,11 +114,11 @@ func fixedLease(e *env.Env) {
 	w := e.Wait(e.Client(), key)
 	e.Lost(ctx, held)
 	if took := e.Pace.Since(start); took > lease+e.Soon {
-		e.T.Errorf("a fixed lease of %v took %v", lease, took)
+		e.T.Errorf("a fixed lease of %v lasted %v", lease, took)
 	}
 	e.Unlock(w.Gets(e.Soon))
 	if took := e.Pace.Between(start, w.At); took > lease+e.Soon {
-		e.T.Errorf("the next caller ran after %v, the lease was %v", took, lease)
+		e.T.Errorf("the next caller ran after %v; the lease was %v", took, lease)
 	}
 }
 
@@ -128,7 +128,7 @@ func extended(e *env.Env) {
 	ctx, held := e.Lock(c, key, lockmw.WithFixedLease(lease))
 	before := held.Deadline()
 	for range 5 {
-		time.Sleep(lease / 3) // the work between two extensions
+		time.Sleep(lease / 3) // work between two extensions
 		if err := held.Extend(ctx, lease); err != nil {
 			e.T.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func maxHold(e *env.Env) {
 	w := e.Wait(e.Client(), key)
 	e.Lost(ctx, held)
 	if took := time.Since(start); took < most-most/10 || e.Pace.Since(start) > most+e.Soon {
-		e.T.Errorf("a hold of at most %v took %v", most, took)
+		e.T.Errorf("a hold with a maximum of %v lasted %v", most, took)
 	}
 	e.Unlock(w.Gets(env.PollInterval + e.Soon))
 }
@@ -180,7 +180,7 @@ func expired(e *env.Env) {
 	e.Unlock(w.Gets(e.Soon))
 }
 
-// polledOnce has a call wait for the end of a lease that nobody renews and that is nearly over.
+// polledOnce waits for the end of a fixed lease that is about to expire.
 func polledOnce(e *env.Env) {
 	c, other, key := e.Client().Warm(), e.Client(), e.Key("task")
 	ctx, held := e.Lock(other, key, lockmw.WithFixedLease(env.MinLease))
@@ -195,8 +195,7 @@ func polledOnce(e *env.Env) {
 			asked++
 		}
 	}
-	// The acquire, a poll when the subscription is there, the poll, the release, and each may have been
-	// sent as text too.
+	// These are the acquire, a poll once subscribed, the poll and the release. Each may also have been resent as text.
 	if asked > 8 {
 		e.T.Errorf("%d commands were sent", asked)
 	}

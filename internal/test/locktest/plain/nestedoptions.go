@@ -10,13 +10,13 @@ import (
 )
 
 var nestedOptions = []env.Scenario{
-	env.Case("a maximum hold ends the nested hold only", nestedMaxHold, env.Shares|env.Sample),
-	env.Case("a maximum hold ends everything below it", belowNestedMaxHold, env.Shares),
-	env.Case("a maximum hold that is not reached ends nothing", nestedMaxHoldUnreached, env.Shares),
+	env.Case("a maximum hold ends only the nested hold", nestedMaxHold, env.Shares|env.Sample),
+	env.Case("a maximum hold ends all contexts below it", belowNestedMaxHold, env.Shares),
+	env.Case("an unreached maximum hold has no effect", nestedMaxHoldUnreached, env.Shares),
 	env.Case("a minimum hold keeps the key taken", nestedMinHold, env.Excludes|env.Shares|env.Sample),
-	env.Case("a lease or a minimum hold that cannot be is refused", nestedContradictions, env.Shares|env.Sample),
-	env.Case("what the outer hold has too is accepted", nestedAgreement, env.Shares),
-	env.Case("defaults contradict nothing", nestedDefaults, env.Shares),
+	env.Case("a contradictory lease or minimum hold is refused", nestedContradictions, env.Shares|env.Sample),
+	env.Case("the options of the outer hold are accepted", nestedAgreement, env.Shares),
+	env.Case("defaults never contradict the outer hold", nestedDefaults, env.Shares),
 }
 
 func nestedMaxHold(e *env.Env) {
@@ -35,16 +35,16 @@ func nestedMaxHold(e *env.Env) {
 		return
 	}
 	if took := time.Since(start); took < most || e.Pace.Since(start) > most+e.Soon {
-		e.T.Errorf("a nested hold of at most %v took %v", most, took)
+		e.T.Errorf("a nested hold with a maximum of %v lasted %v", most, took)
 	}
-	e.Is("the cause of its context's end", context.Cause(inner), lockmw.ErrLost)
+	e.Is("the cause of the nested context's end", context.Cause(inner), lockmw.ErrLost)
 	_, err = lockmw.Held(context.WithoutCancel(inner), key)
 	e.Is("Held", err, lockmw.ErrLost)
 	e.Is("Extend", hold.Extend(ctx, time.Minute), lockmw.ErrLost)
 	_, _, err = c.Lock(context.WithoutCancel(inner), key)
 	e.Is("a further nested call", err, lockmw.ErrLost)
 	e.Is("Unlock of the nested hold", hold.Unlock(), lockmw.ErrLost)
-	e.Is("Unlock once more", hold.Unlock(), lockmw.ErrNotHeld)
+	e.Is("second Unlock", hold.Unlock(), lockmw.ErrNotHeld)
 	if err := ctx.Err(); err != nil {
 		e.T.Errorf("the outer hold has ended: %v", context.Cause(ctx))
 	}
@@ -66,7 +66,7 @@ func belowNestedMaxHold(e *env.Env) {
 	}
 	e.Unlock(below, other)
 	e.Unlock(ctx, outer)
-	e.Busy(e.Client(), key) // the nested hold was not unlocked
+	e.Busy(e.Client(), key) // the nested hold is not unlocked yet
 	e.Is("Unlock of the nested hold", hold.Unlock(), lockmw.ErrLost)
 	e.Free(e.Client(), key)
 }
@@ -80,7 +80,7 @@ func nestedMaxHoldUnreached(e *env.Env) {
 			e.T.Fatal(err)
 		}
 		if err := inner.Err(); err != nil {
-			e.T.Errorf("the context of a nested hold of at most %v has ended: %v", most, context.Cause(inner))
+			e.T.Errorf("the context of a nested hold with a maximum of %v has ended: %v", most, context.Cause(inner))
 		}
 		if d := hold.Deadline(); d.After(outer.Deadline()) {
 			e.T.Errorf("the nested hold's deadline is after the outer one's: %v", d)
@@ -121,7 +121,7 @@ func nestedContradictions(e *env.Env) {
 		inner, hold, err := c.Lock(ctx, key, opts...)
 		e.Is(what, err, lockmw.ErrInvalidOption)
 		if hold != nil || inner != ctx {
-			e.T.Errorf("%s: a refused call returned a hold or another context", what)
+			e.T.Errorf("%s: the refused call returned a hold or another context", what)
 		}
 	}
 	ctx, outer := e.Lock(c, key)
@@ -129,7 +129,7 @@ func nestedContradictions(e *env.Env) {
 	refuse(ctx, "a fixed lease", lockmw.WithFixedLease(30*time.Second))
 	refuse(ctx, "one of several options", lockmw.WithWait(0), lockmw.JoinOptions(lockmw.WithName("n"), lockmw.WithLease(time.Minute)))
 	if c.Reads() {
-		refuse(ctx, "a minimum hold of a share", lockmw.WithMinHold(time.Second))
+		refuse(ctx, "a minimum hold of a read lock", lockmw.WithMinHold(time.Second))
 	}
 	e.Unlock(ctx, outer)
 	e.Free(e.Client(), key)
@@ -140,7 +140,7 @@ func nestedContradictions(e *env.Env) {
 	e.Free(e.Client(), key)
 }
 
-// nestedAgreement gives the nested call all that it can have.
+// nestedAgreement passes the options of the outer call to the nested call.
 func nestedAgreement(e *env.Env) {
 	c, key := e.Client(), e.Key("user")
 	for _, lease := range []lockmw.Option{lockmw.WithLease(time.Hour), lockmw.WithFixedLease(time.Hour)} {
@@ -159,7 +159,7 @@ func nestedAgreement(e *env.Env) {
 	}
 }
 
-// eventuallyGets takes a key that may be kept by a minimum hold for an instant.
+// eventuallyGets takes a key that a minimum hold may keep for a moment.
 func eventuallyGets(e *env.Env, key string) (context.Context, *judge.Held) {
 	e.T.Helper()
 	return e.Call(e.Ctx, e.Client().Rival, key).Gets(env.PollInterval + e.Soon)

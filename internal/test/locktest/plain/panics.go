@@ -8,13 +8,13 @@ import (
 )
 
 var panics = []env.Scenario{
-	env.Case("in Do releases and goes on", func(e *env.Env) {
+	env.Case("a panic in Do releases the lock and is passed on", func(e *env.Env) {
 		c, key := e.Client(), e.Key("user")
 		panicsInside(e, c, key, func(boom func(context.Context) error) error {
 			return lockmw.Do(e.Ctx, c, key, boom)
 		})
 	}, env.Shares|env.Sample),
-	env.Case("in a guarded function releases and goes on", func(e *env.Env) {
+	env.Case("a panic in a guarded function releases the lock and is passed on", func(e *env.Env) {
 		c, key := e.Client(), e.Key("user")
 		panicsInside(e, c, key, func(boom func(context.Context) error) error {
 			byKey := func(_ context.Context, key string) (string, error) { return key, nil }
@@ -35,7 +35,7 @@ func panicsInside(e *env.Env, c *env.Client, key string, guarded func(func(conte
 			w = e.Wait(e.Client(), key)
 			panic("boom")
 		})
-		e.T.Errorf("the panic did not pass: %v", err)
+		e.T.Errorf("the panic was swallowed: %v", err)
 	}()
 	e.Unlock(w.Gets(e.Soon))
 }

@@ -1,4 +1,4 @@
-// Package plain has the scenarios of what every Locker promises as long as nothing fails.
+// Package plain contains the scenarios without faults that every Locker passes.
 package plain
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/env"
 )
 
-// Groups are the scenarios, by what they are about.
+// Groups are the scenarios, by subject.
 var Groups = []env.Group{
 	{Name: "exclusion", Scenarios: exclusion},
 	{Name: "several keys", Scenarios: severalKeys},

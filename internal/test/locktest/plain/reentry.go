@@ -9,12 +9,12 @@ import (
 )
 
 var reentry = []env.Scenario{
-	env.Case("100 deep, released in any order", reentersDeep, env.Shares),
-	env.Case("a goroutine started inside inherits the hold", inheritedByGoroutine, env.Shares|env.Sample),
+	env.Case("100 nested holds can be released in any order", reentersDeep, env.Shares),
+	env.Case("a goroutine inherits the hold", inheritedByGoroutine, env.Shares|env.Sample),
 	env.Case("a new context does not re-enter", newContextDoesNot, env.Shares|env.Sample),
-	env.Case("through the lock of another key", throughAnotherKey, env.Shares|env.Sample),
-	env.Case("sends nothing", reentersLocally, env.OnServer|env.OneNode|env.Shares),
-	env.Case("after a loss is refused", reentryAfterLoss, env.Shares),
+	env.Case("re-entry works below a lock of another key", throughAnotherKey, env.Shares|env.Sample),
+	env.Case("re-entry sends nothing", reentersLocally, env.OnServer|env.OneNode|env.Shares),
+	env.Case("re-entry after a loss is refused", reentryAfterLoss, env.Shares),
 }
 
 func reentersDeep(e *env.Env) {
@@ -39,7 +39,7 @@ func reentersDeep(e *env.Env) {
 			e.T.Errorf("unlock %d: %v", n, err)
 		}
 		if contexts[i].Err() == nil {
-			e.T.Error("the context of an unlocked hold goes on")
+			e.T.Error("the context of an unlocked hold has not ended")
 		}
 	}
 	e.Free(other, key)

@@ -12,39 +12,39 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Late and repeated commands: go-redis repeats one whose answer is lost, and the first copy may lie
-// in an abandoned connection until long after what it was sent for is over.
+// Late and repeated commands. go-redis resends a command whose answer is lost. The first copy may stay in an abandoned
+// connection and arrive long after its call has ended.
 var replays = []env.Scenario{
-	env.Case("of an acquire after its release takes nothing", lateAcquireAfterRelease, env.OnServer|env.Shares|env.Sample),
-	env.Case("of an acquire after the same owner came back takes nothing", lateAcquireAfterReturn, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("of a try that found the lock busy takes nothing", lateBusyTry, env.OnServer|env.Shares),
-	env.Case("of an acquire that its cancel overtook takes nothing", lateAcquireAfterCancel, env.OnServer|env.OneNode|env.Shares),
-	env.Case("of an acquire that its cancel overtook queues nothing", lateQueueingAfterCancel, env.OnServer|env.Shares),
-	env.Case("of a release after the same owner came back frees nothing", lateRelease, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("of a renewal gives nobody more time", lateRenewal, env.OnServer|env.Shares),
-	env.Case("of every command of a hold after its release changes nothing", replayAfterRelease, env.OnServer|env.OneNode|env.Shares),
-	env.Case("of every command of a hold after the same owner came back changes nothing", replayAfterReturn, env.OnServer|env.OneNode|env.Shares),
-	env.Case("of every command of a ticket after it was cancelled changes nothing", replayAfterCancel, env.OnServer|env.OneNode|env.Shares),
-	env.Case("of every message after what it was about is over starts nobody", replayOfMessages, env.OnServer|env.OneServer|env.Shares),
+	env.Case("a late acquire after its release takes nothing", lateAcquireAfterRelease, env.OnServer|env.Shares|env.Sample),
+	env.Case("a late acquire after the same owner's return takes nothing", lateAcquireAfterReturn, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("a late copy of a busy TryLock takes nothing", lateBusyTry, env.OnServer|env.Shares),
+	env.Case("a late acquire overtaken by its cancel takes nothing", lateAcquireAfterCancel, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a late acquire overtaken by its cancel does not queue", lateQueueingAfterCancel, env.OnServer|env.Shares),
+	env.Case("a late release after the same owner's return frees nothing", lateRelease, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("a late renewal after its release extends nothing", lateRenewal, env.OnServer|env.Shares),
+	env.Case("repeating all commands of a hold changes nothing after its release", replayAfterRelease, env.OnServer|env.OneNode|env.Shares),
+	env.Case("repeating all commands of a hold changes nothing after the same owner's return", replayAfterReturn, env.OnServer|env.OneNode|env.Shares),
+	env.Case("repeating all commands of a ticket changes nothing after its cancel", replayAfterCancel, env.OnServer|env.OneNode|env.Shares),
+	env.Case("outdated messages grant nothing", replayOfMessages, env.OnServer|env.OneServer|env.Shares),
 }
 
 func lateAcquireAfterRelease(e *env.Env) {
 	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
 	late := c.Copied(key, func() { e.Unlock(e.Lock(c, key)) })
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Free(other, key)
 }
 
 func lateAcquireAfterReturn(e *env.Env) {
 	c, other, key := e.Client().Warm(), e.Client(), e.Key("user")
-	ctx, outer := e.Lock(c, e.Key("outer")) // its owner takes the key twice
+	ctx, outer := e.Lock(c, e.Key("outer")) // the owner takes the key twice
 	late := c.Copied(key, func() {
 		inner, first := e.LockWith(ctx, c, key)
 		e.Unlock(inner, first)
 	})
 	inner, second := e.LockWith(ctx, c, key)
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Server.Unchanged(key, before)
 	e.Busy(other, key)
 	e.Unlock(inner, second)
@@ -57,7 +57,7 @@ func lateBusyTry(e *env.Env) {
 	ctx, held := e.Lock(other, key)
 	late := c.Copied(key, func() { e.Busy(c, key) })
 	e.Unlock(ctx, held)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Free(other, key)
 }
 
@@ -68,14 +68,14 @@ func lateAcquireAfterCancel(e *env.Env) {
 	e.Caught(late)
 	w.Cancel()
 	w.Fails(e.Soon, context.Canceled)
-	e.Free(other, key) // the cancel may or may not have arrived
+	e.Free(other, key) // whether or not the cancel has arrived
 	e.Eventually(env.Patience, func() string {
 		if keys, _ := e.Server.Keys(e.Ctx, e.Server.RedisKey(key)+":done:"); len(keys) > 0 {
 			return ""
 		}
 		return "the cancel did not arrive"
 	})
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	late.Break() // Close would wait for the answer
 	e.Free(other, key)
 }
@@ -94,7 +94,7 @@ func lateQueueingAfterCancel(e *env.Env) {
 		}
 		return "the cancel did not arrive"
 	})
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	late.Break()
 	if n := e.Server.Admin.ZCard(e.Ctx, e.Server.QueueKey(key)).Val(); n != 0 {
 		e.T.Errorf("%d tickets are queued", n)
@@ -110,7 +110,7 @@ func lateRelease(e *env.Env) {
 	late := c.Copied(key, func() { e.Unlock(inner, first) })
 	inner, second := e.LockWith(ctx, c, key)
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Server.Unchanged(key, before)
 	e.Busy(other, key)
 	e.Unlock(inner, second)
@@ -125,23 +125,23 @@ func lateRenewal(e *env.Env) {
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
 	}))
 	e.Is("the first renewal", env.Renewal(e, renewed), nil)
-	late := c.Copied(key, func() { e.Is("the renewal that was sent twice", env.Renewal(e, renewed), nil) })
+	late := c.Copied(key, func() { e.Is("the resent renewal", env.Renewal(e, renewed), nil) })
 	e.Unlock(ctx, held)
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Free(other, key)
 
 	ctx, held = e.Lock(other, key, lockmw.WithFixedLease(lease/2), lockmw.WithWait(e.Ample(e.Soon)))
 	before := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val()
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	if after := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val(); after > before {
-		e.T.Errorf("the next hold's lease went from %v to %v", before, after)
+		e.T.Errorf("the next hold's lease changed from %v to %v", before, after)
 	}
 	e.Unlock(ctx, held)
 }
 
-// aHold takes key, has it renewed, passes it on within the process, releases it, and returns the
-// scripts of all that but the acquire: that is not sent again after its answer arrived.
-func aHold(e *env.Env, ctx context.Context, c *env.Client, key string) []redistest.Command {
+// recordHold takes key, renews it and releases it. It returns all scripts of the hold except the acquire, which is not resent
+// after its answer has arrived.
+func recordHold(e *env.Env, ctx context.Context, c *env.Client, key string) []redistest.Command {
 	e.T.Helper()
 	renewed := make(chan struct{}, 100)
 	inner, held := e.LockWith(ctx, c, key, lockmw.WithLease(e.Ample(600*time.Millisecond)), lockmw.WithObserver(&lockmw.Observer{
@@ -156,21 +156,21 @@ func aHold(e *env.Env, ctx context.Context, c *env.Client, key string) []rediste
 
 func replayAfterRelease(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("user")
-	scripts := aHold(e, e.Ctx, c, key)
-	e.Server.Again(scripts, key, func() { e.Free(other, key) })
+	scripts := recordHold(e, e.Ctx, c, key)
+	e.Server.Rerun(scripts, key, func() { e.Free(other, key) })
 	ctx, held := e.Lock(other, key)
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Again(scripts, key, func() { e.Server.Unchanged(key, before) })
+	e.Server.Rerun(scripts, key, func() { e.Server.Unchanged(key, before) })
 	e.Unlock(ctx, held)
 }
 
 func replayAfterReturn(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("user")
 	ctx, outer := e.Lock(c, e.Key("outer"))
-	scripts := aHold(e, ctx, c, key)
+	scripts := recordHold(e, ctx, c, key)
 	inner, held := e.LockWith(ctx, c, key)
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Again(scripts, key, func() {
+	e.Server.Rerun(scripts, key, func() {
 		e.Server.Unchanged(key, before)
 		e.Busy(other, key)
 	})
@@ -187,10 +187,10 @@ func replayAfterCancel(e *env.Env) {
 		if e.Server.Admin.ZCard(e.Ctx, queue).Val() == 1 {
 			return ""
 		}
-		return "there is not one ticket"
+		return "want one ticket"
 	})
 	c.Wire.Record()
-	time.Sleep(2 * env.PollInterval) // some polls are to be among the commands
+	time.Sleep(2 * env.PollInterval) // so that polls are among the commands
 	w.Cancel()
 	w.Fails(e.Soon, context.Canceled)
 	e.Eventually(env.Patience, func() string {
@@ -207,20 +207,20 @@ func replayAfterCancel(e *env.Env) {
 			e.T.Error("a ticket is queued")
 		}
 	}
-	e.Server.Again(scripts, key, check)
+	e.Server.Rerun(scripts, key, check)
 	e.Unlock(ctx, held)
-	e.Server.Again(scripts, key, func() { e.Free(other, key) })
+	e.Server.Rerun(scripts, key, func() { e.Free(other, key) })
 }
 
 func replayOfMessages(e *env.Env) {
 	a, b, key := e.Client(), e.Client(), e.Key("user")
 	heard := e.Server.Admin.PSubscribe(e.Ctx, e.Server.Prefix+":*")
 	defer heard.Close()
-	if _, err := heard.Receive(e.Ctx); err != nil { // it is subscribed
+	if _, err := heard.Receive(e.Ctx); err != nil { // subscribed
 		e.T.Fatal(err)
 	}
-	arriving := heard.Channel() // from now on it is read: miniredis waits for its subscribers
-	for range 2 {               // both become holders by a message
+	arriving := heard.Channel() // read immediately: miniredis waits for its subscribers
+	for range 2 {               // both receive a grant by a message
 		ctx, held := e.Lock(a, key)
 		w := e.Wait(b, key)
 		e.Server.TicketsQueued(key, 1)
@@ -239,7 +239,7 @@ func replayOfMessages(e *env.Env) {
 		}
 	}
 	if len(messages) < 2 {
-		e.T.Fatalf("heard %d messages", len(messages))
+		e.T.Fatalf("received %d messages", len(messages))
 	}
 
 	ctx, held := e.Lock(a, key)
@@ -250,7 +250,7 @@ func replayOfMessages(e *env.Env) {
 			e.T.Fatal(err)
 		}
 	}
-	time.Sleep(2 * env.PollInterval) // long enough for what they might start
+	time.Sleep(2 * env.PollInterval) // long enough for any effect
 	w.IsWaiting()
 	e.Server.Unchanged(key, before)
 	e.Unlock(ctx, held)

@@ -9,31 +9,31 @@ import (
 )
 
 var retries = []env.Scenario{
-	env.Case("is advised for the end of a minimum hold", retryAfterMinHold, env.Shares|env.Costly),
-	env.Case("is advised for the end of a fixed lease", retryAfterFixedLease, env.Shares),
-	env.Case("is advised within a second if the lock may become free at any time", retryAfterAnyTime, env.Shares|env.Sample),
+	env.Case("RetryAfter points to the end of a minimum hold", retryAfterMinHold, env.Shares|env.Costly),
+	env.Case("RetryAfter points to the end of a fixed lease", retryAfterFixedLease, env.Shares),
+	env.Case("RetryAfter is at most a second if the lock may become free any time", retryAfterAnyTime, env.Shares|env.Sample),
 }
 
-// tried returns the error of a call that only tries.
+// tried returns the error of a TryLock.
 func tried(e *env.Env, c *env.Client, key string) *lockmw.Error {
 	e.T.Helper()
 	_, hold, err := e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithWait(0))
 	failure, ok := errors.AsType[*lockmw.Error](err)
 	if !ok || !errors.Is(err, lockmw.ErrBusy) || len(failure.Holders) != 1 {
-		e.T.Fatalf("a try got %v, %v, want ErrBusy with one holder", hold, err)
+		e.T.Fatalf("TryLock returned %v, %v; want ErrBusy with one holder", hold, err)
 	}
 	return failure
 }
 
-// advised checks that a try is advised to come back when the lock is free, which is an instant known to the
-// margin of the lease and 50 ms. A minimum hold may last longer by the time that its release takes.
+// advised checks that RetryAfter points to the time when the lock is free, with a tolerance of the lease's margin plus 50 ms. A
+// minimum hold may last longer by the duration of its release.
 func advised(e *env.Env, what string, c *env.Client, key string, free time.Time) *lockmw.Error {
 	e.T.Helper()
-	most := time.Until(free) // the answer comes later
+	most := time.Until(free) // the answer arrives later
 	failure := tried(e, c, key)
 	least := time.Until(free)
 	if got := failure.RetryAfter; got < least-least/50-50*time.Millisecond || got > most+e.Soon {
-		e.T.Errorf("%s: to be tried again after %v, want %v to %v", what, got, least, most)
+		e.T.Errorf("%s: RetryAfter is %v, want %v to %v", what, got, least, most)
 	}
 	return failure
 }
@@ -45,13 +45,13 @@ func retryAfterMinHold(e *env.Env) {
 	free := time.Now().Add(least)
 	for what, of := range map[string]*env.Client{"held here": c, "held elsewhere": e.Client()} {
 		if advised(e, what, of, key, free).Holders[0].Lingers {
-			e.T.Errorf("%s: it is said to be unlocked", what)
+			e.T.Errorf("%s: it is reported as unlocked", what)
 		}
 	}
 	e.Unlock(ctx, held)
 	for what, of := range map[string]*env.Client{"unlocked here": c, "unlocked elsewhere": e.Client()} {
 		if !advised(e, what, of, key, free).Holders[0].Lingers {
-			e.T.Errorf("%s: it is said to be held", what)
+			e.T.Errorf("%s: it is reported as held", what)
 		}
 	}
 	e.Unlock(e.Wait(c, key).Gets(least + env.PollInterval + e.Soon))
@@ -76,7 +76,7 @@ func retryAfterAnyTime(e *env.Env) {
 	ctx, held := e.Lock(c, key)
 	for _, of := range []*env.Client{c, e.Client()} {
 		if f := tried(e, of, key); f.RetryAfter > time.Second || f.Holders[0].Fixed || f.Holders[0].Lingers {
-			e.T.Errorf("to be tried again after %v; the holder is %+v", f.RetryAfter, f.Holders[0])
+			e.T.Errorf("RetryAfter is %v; the holder is %+v", f.RetryAfter, f.Holders[0])
 		}
 	}
 	e.Unlock(ctx, held)

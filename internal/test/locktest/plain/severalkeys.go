@@ -11,15 +11,15 @@ import (
 )
 
 var severalKeys = []env.Scenario{
-	env.Case("sets of keys that overlap, and single ones, never overlap in time", overlappingSets, env.Shares|env.Sample|env.Costly),
-	env.Case("a set of which one key is busy is not taken, and leaves nothing", busySet, env.Shares|env.Sample),
-	env.Case("keys that the context holds are nested in a set", nestedSet, env.Shares),
+	env.Case("overlapping sets and single keys exclude each other", overlappingSets, env.Shares|env.Sample|env.Costly),
+	env.Case("a set with a busy key is not taken and leaves nothing", busySet, env.Shares|env.Sample),
+	env.Case("a set may contain keys that the context holds", nestedSet, env.Shares),
 }
 
-// overlappingSets has calls for several keys meet calls for one, tries, and calls that know LockAll only as one Lock after
-// the other, as those of an earlier version.
+// overlappingSets mixes calls for several keys with calls for one key, calls of TryLock, and calls whose LockAll is a sequence
+// of Locks, as in an earlier version.
 func overlappingSets(e *env.Env) {
-	const keys, contenders = 6, 8 // of each process
+	const keys, contenders = 6, 8 // per process
 	rounds := env.Fewer(30)
 	all, inside := make([]string, keys), make([]env.Room, keys)
 	for i := range all {
@@ -84,15 +84,15 @@ func busySet(e *env.Env) {
 	for _, l := range []*env.Client{c, other} {
 		ctx, held := e.Lock(l, keys[1])
 		_, _, err := e.Rec.LockAll(e.Ctx, c.Rival, false, keys, lockmw.WithWait(0))
-		e.Is("a try for a set of which one is held", err, lockmw.ErrBusy)
+		e.Is("TryLock of a set with a busy key", err, lockmw.ErrBusy)
 		if err, ok := errors.AsType[*lockmw.Error](err); ok && err.Key != keys[1] {
 			e.T.Errorf("the busy key is %q, want %q", err.Key, keys[1])
 		}
 		_, _, err = e.Rec.LockAll(e.Ctx, c.Rival, false, keys, lockmw.WithWait(e.Brief()))
-		e.Is("a wait that runs out", err, lockmw.ErrBusy)
+		e.Is("an expired wait", err, lockmw.ErrBusy)
 		e.Free(other, keys[0])
 		e.Free(other, keys[2])
-		e.GivenUp(keys[1], func(queued []lockmw.Waiter) bool { return len(queued) == 0 })
+		e.AwaitCancelled(keys[1], func(queued []lockmw.Waiter) bool { return len(queued) == 0 })
 		e.Unlock(ctx, held)
 	}
 	_, all, err := e.Rec.LockAll(e.Ctx, c.Rival, false, keys, lockmw.WithWait(0))
@@ -131,7 +131,7 @@ func nestedSet(e *env.Env) {
 		e.T.Error(err)
 	}
 	if err := inner.Err(); err == nil {
-		e.T.Error("the context of holds that were unlocked goes on")
+		e.T.Error("the context of unlocked holds has not ended")
 	}
 	e.Free(c, keys[0])
 	e.Busy(c, keys[1])

@@ -8,9 +8,9 @@ import (
 )
 
 var shorterLeases = []env.Scenario{
-	env.Case("that is fixed is refused and changes nothing", func(e *env.Env) { refusesShorter(e, lockmw.WithFixedLease) }, env.Shares|env.Sample),
-	env.Case("that is renewed is refused and changes nothing", func(e *env.Env) { refusesShorter(e, lockmw.WithLease) }, env.Shares|env.Sample),
-	env.Case("than a fixed one that is nearly over is a longer one", extendsWhatIsNearlyOver, env.Shares),
+	env.Case("a shorter fixed lease is refused and changes nothing", func(e *env.Env) { refusesShorter(e, lockmw.WithFixedLease) }, env.Shares|env.Sample),
+	env.Case("a shorter renewed lease is refused and changes nothing", func(e *env.Env) { refusesShorter(e, lockmw.WithLease) }, env.Shares|env.Sample),
+	env.Case("a shorter lease is accepted if a fixed one is about to expire", extendsWhatIsNearlyOver, env.Shares),
 }
 
 func refusesShorter(e *env.Env, with func(time.Duration) lockmw.Option) {
@@ -21,13 +21,13 @@ func refusesShorter(e *env.Env, with func(time.Duration) lockmw.Option) {
 	for _, shorter := range []time.Duration{env.MinLease, time.Minute, lease - time.Minute} {
 		e.Is("Extend to a shorter lease", held.Extend(ctx, shorter), lockmw.ErrInvalidOption)
 	}
-	// Over several nodes the deadline is a bit later when another node has joined.
+	// Over several nodes the deadline moves slightly when another node joins.
 	if d := held.Deadline(); !d.Equal(before) && (e.Config.OverNodes == nil || d.Before(before) || d.Sub(before) > e.Soon) {
 		e.T.Errorf("the deadline moved by %v", d.Sub(before))
 	}
-	if e.Server != nil && e.Config.OverNodes == nil { // one of several nodes may get the lock later
+	if e.Server != nil && e.Config.OverNodes == nil { // one of several nodes may grant the lock later
 		if left := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val(); left < lease-time.Minute {
-			e.T.Errorf("the server keeps the lock for %v", left)
+			e.T.Errorf("the server keeps the lock only for %v", left)
 		}
 	}
 	if err := held.Extend(ctx, lease); err != nil {
@@ -44,7 +44,7 @@ func extendsWhatIsNearlyOver(e *env.Env) {
 	e.Pass(lease - lease/4)
 	before := held.Deadline()
 	if err := held.Extend(ctx, lease/2); err != nil {
-		e.T.Errorf("Extend for longer than what is left: %v", err)
+		e.T.Errorf("Extend beyond the remaining lease: %v", err)
 	}
 	if d := held.Deadline(); !d.After(before) {
 		e.T.Errorf("the deadline moved by %v", d.Sub(before))

@@ -6,11 +6,11 @@ import (
 )
 
 var strangers = []env.Scenario{
-	env.Case("at the lock's key are reported and left alone", strangerAtHolder, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("in the queue's place are reported and left alone", strangerAtQueue, env.OnServer|env.OneNode|env.Shares),
-	env.Case("in the tickets' place are reported and left alone", strangerAtTickets, env.OnServer|env.OneNode|env.Shares),
-	env.Case("in the fencing counter's place are reported and left alone", strangerAtFence, env.OnServer|env.OneNode|env.OneServer|env.Shares|env.Sample),
-	env.Case("that replace a held lock are left alone", strangerReplacesLock, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("a foreign value at the lock's key is reported and left alone", strangerAtHolder, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("a foreign value at the queue's key is reported and left alone", strangerAtQueue, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a foreign value at the tickets' key is reported and left alone", strangerAtTickets, env.OnServer|env.OneNode|env.Shares),
+	env.Case("a foreign value at the fencing counter's key is reported and left alone", strangerAtFence, env.OnServer|env.OneNode|env.OneServer|env.Shares|env.Sample),
+	env.Case("a foreign value that replaces a held lock is left alone", strangerReplacesLock, env.OnServer|env.OneNode|env.Shares|env.Sample),
 }
 
 func strangerAtHolder(e *env.Env) {
@@ -29,7 +29,7 @@ func strangerAtHolder(e *env.Env) {
 func strangerAtQueue(e *env.Env) {
 	for kind := range env.Plants {
 		if kind == "zset" {
-			continue // the members of a sorted set are tickets, whoever put them there
+			continue // members of a sorted set count as tickets, even foreign ones
 		}
 		strangerBehindHolder(e, kind, e.Server.QueueKey)
 	}
@@ -43,7 +43,7 @@ func strangerAtTickets(e *env.Env) {
 	}
 }
 
-// strangerBehindHolder plants something that is met by who has to queue.
+// strangerBehindHolder plants a value that a queueing call meets.
 func strangerBehindHolder(e *env.Env, kind string, where func(key string) string) {
 	e.T.Helper()
 	c, key := e.Client(), e.Key("user")
@@ -56,7 +56,7 @@ func strangerBehindHolder(e *env.Env, kind string, where func(key string) string
 	}
 	_ = ctx
 	if e.Server.Admin.Exists(e.Ctx, e.Server.RedisKey(key)).Val() != 0 {
-		e.T.Errorf("a %s at %s keeps the lock from being released", kind, where(key))
+		e.T.Errorf("a %s at %s prevents the release", kind, where(key))
 	}
 	check()
 }
@@ -80,7 +80,7 @@ func strangerReplacesLock(e *env.Env) {
 		e.Rec.Forfeit()
 		e.Server.Admin.Del(e.Ctx, e.Server.RedisKey(key))
 		check := e.Server.Plant(kind, e.Server.RedisKey(key))
-		_ = held.Unlock() // what it says depends on when the loss is noticed
+		_ = held.Unlock() // the result depends on when the loss is noticed
 		_ = ctx
 		check()
 	}

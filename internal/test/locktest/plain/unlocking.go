@@ -10,13 +10,13 @@ import (
 )
 
 var unlocking = []env.Scenario{
-	env.Case("after a loss is ErrLost and leaves the next holder alone", unlockAfterLoss, env.Shares),
-	env.Case("of a lock that was deleted is ErrLost", func(e *env.Env) { unlockGone(e, remove) }, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("of a lock that was released by force is ErrLost", func(e *env.Env) { unlockGone(e, forceAll) }, env.OnServer|env.OneNode|env.Shares),
-	env.Case("by many at once succeeds once", unlockConcurrently, env.Shares),
-	env.Case("ends the context and frees the key", unlockEnds, env.Shares),
-	env.Case("needs no live context", unlockAfterCancel, env.Shares|env.Sample),
-	env.Case("of a hold in a context says so", heldAfterUnlock, env.Shares|env.Sample),
+	env.Case("Unlock after a loss returns ErrLost and spares the next holder", unlockAfterLoss, env.Shares),
+	env.Case("Unlock of a deleted lock returns ErrLost", func(e *env.Env) { unlockGone(e, remove) }, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("Unlock after a forced release returns ErrLost", func(e *env.Env) { unlockGone(e, forceAll) }, env.OnServer|env.OneNode|env.Shares),
+	env.Case("concurrent Unlocks succeed once", unlockConcurrently, env.Shares),
+	env.Case("Unlock ends the context and frees the key", unlockEnds, env.Shares),
+	env.Case("Unlock works after the context has ended", unlockAfterCancel, env.Shares|env.Sample),
+	env.Case("Held after Unlock returns ErrNotHeld", heldAfterUnlock, env.Shares|env.Sample),
 }
 
 func unlockAfterLoss(e *env.Env) {
@@ -32,13 +32,13 @@ func unlockAfterLoss(e *env.Env) {
 	e.Unlock(next, second)
 }
 
-// unlockGone has nothing but Unlock find out that the lock is gone: there is no renewal for long yet.
+// unlockGone makes Unlock the first to notice that the lock is gone: no renewal is due yet.
 func unlockGone(e *env.Env, end func(e *env.Env, key string)) {
 	c, key := e.Client(), e.Key("user")
 	_, held := e.Lock(c, key)
 	end(e, key)
-	e.Is("Unlock of a lock that is gone", held.Unlock(), lockmw.ErrLost)
-	e.Is("Unlock once more", held.Unlock(), lockmw.ErrNotHeld)
+	e.Is("Unlock of a lost lock", held.Unlock(), lockmw.ErrLost)
+	e.Is("second Unlock", held.Unlock(), lockmw.ErrNotHeld)
 	e.Free(c, key)
 }
 
@@ -50,7 +50,7 @@ func remove(e *env.Env, key string) {
 	}
 }
 
-// forceAll releases the lock by force.
+// forceAll releases all holds by force.
 func forceAll(e *env.Env, key string) {
 	e.T.Helper()
 	for _, h := range e.Server.Status(key).Holders {
@@ -85,7 +85,7 @@ func unlockEnds(e *env.Env) {
 	c, key := e.Client(), e.Key("user")
 	ctx, held := e.Lock(c, key)
 	if err := ctx.Err(); err != nil {
-		e.T.Errorf("the context of a hold has ended: %v", err)
+		e.T.Errorf("the context of the hold has ended: %v", err)
 	}
 	e.Unlock(ctx, held)
 	if !e.Ends(ctx) {
@@ -94,7 +94,7 @@ func unlockEnds(e *env.Env) {
 	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
 		e.T.Errorf("the context ended with %v", err)
 	}
-	e.Is("the cause of its end", context.Cause(ctx), lockmw.ErrNotHeld)
+	e.Is("the cause of the context's end", context.Cause(ctx), lockmw.ErrNotHeld)
 	e.Free(e.Client(), key)
 }
 
@@ -104,7 +104,7 @@ func unlockAfterCancel(e *env.Env) {
 	ctx, held := e.LockWith(parent, c, key)
 	cancel()
 	e.Ends(ctx)
-	e.Busy(e.Client(), key) // the end of a context is no release
+	e.Busy(e.Client(), key) // ending the context does not release the lock
 	e.Unlock(ctx, held)
 	e.Free(e.Client(), key)
 }

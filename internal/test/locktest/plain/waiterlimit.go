@@ -8,8 +8,8 @@ import (
 )
 
 var waiterLimit = []env.Scenario{
-	env.Case("one too many fails at once", tooManyWaiters, env.Shares|env.Sample),
-	env.Case("those of other keys do not count", otherKeysWaiters, env.Shares|env.Sample),
+	env.Case("a waiter beyond the limit fails immediately", tooManyWaiters, env.Shares|env.Sample),
+	env.Case("waiters of other keys do not count", otherKeysWaiters, env.Shares|env.Sample),
 }
 
 func tooManyWaiters(e *env.Env) {
@@ -24,13 +24,13 @@ func tooManyWaiters(e *env.Env) {
 	_, _, err := e.Rec.Lock(e.Ctx, c.Rival, key, lockmw.WithMaxWaiters(most))
 	e.Is("one more waiter", err, lockmw.ErrTooManyWaiters)
 	if took := e.Pace.Since(start); took > e.Soon {
-		e.T.Errorf("one more waiter was told after %v", took)
+		e.T.Errorf("the extra waiter failed after %v", took)
 	}
 	waiters[1].Cancel()
 	waiters[1].Fails(e.Soon, lockmw.ErrBusy)
 	waiters[1] = e.Wait(c, key, lockmw.WithMaxWaiters(most))
 	e.Unlock(ctx, held)
-	for _, w := range []*env.Waiter{waiters[0], waiters[2], waiters[1]} { // in the order of their calls
+	for _, w := range []*env.Waiter{waiters[0], waiters[2], waiters[1]} { // in call order
 		e.Unlock(w.Gets(e.Soon))
 	}
 }

@@ -9,12 +9,12 @@ import (
 )
 
 var waitersShown = []env.Scenario{
-	env.Case("in the holder's process are counted by an Inspector", waitersHereShown, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("in another process are counted by an Inspector", waitersElsewhereShown, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("are counted while the lock changes hands", waitersAmidTrafficShown, env.OnServer|env.OneNode|env.Excludes|env.InBubble),
+	env.Case("an Inspector counts waiters in the holder's process", waitersHereShown, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("an Inspector counts waiters in another process", waitersElsewhereShown, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	env.Case("waiters are counted while the lock changes hands", waitersAmidTrafficShown, env.OnServer|env.OneNode|env.Excludes|env.InBubble),
 }
 
-// A hold with a fixed lease is not renewed, and one with a long lease rarely.
+// renewedOrNot are holds with frequent, rare and no renewals.
 var renewedOrNot = map[string]lockmw.Option{
 	"a usual lease": lockmw.WithLease(30 * time.Second),
 	"a long lease":  lockmw.WithLease(time.Hour),
@@ -34,7 +34,7 @@ func waitersElsewhereShown(e *env.Env) {
 	}
 }
 
-// waitersAreShown has ten calls of one process wait for a hold of the same or of another one, and give up.
+// waitersAreShown makes ten calls of one process wait for a hold and give up.
 func waitersAreShown(e *env.Env, lease string, opt lockmw.Option, holder, waiting *env.Client) {
 	key := e.Key("task")
 	ctx, held := e.Lock(holder.Rival, key, opt)
@@ -47,7 +47,7 @@ func waitersAreShown(e *env.Env, lease string, opt lockmw.Option, holder, waitin
 	status := e.Server.Status(key)
 	for _, w := range status.Waiters {
 		if isHere := w.Process == status.Holders[0].Process; isHere != (holder == waiting) || w.Mode == "" || w.Since.IsZero() && w.Ticket != "" {
-			e.T.Errorf("with %s, one who waits is %+v, the holder is %+v", lease, w, status.Holders[0])
+			e.T.Errorf("with %s, a waiter is %+v; the holder is %+v", lease, w, status.Holders[0])
 		}
 	}
 	const stay = 3
@@ -64,23 +64,23 @@ func waitersAreShown(e *env.Env, lease string, opt lockmw.Option, holder, waitin
 	e.Unlock(ctx, held)
 }
 
-// showsWaiting checks that within a second an Inspector says how many calls wait.
+// showsWaiting checks that an Inspector shows the number of waiting calls within a second.
 func showsWaiting(e *env.Env, lease, key string, want int) {
 	e.T.Helper()
 	e.Eventually(time.Second+e.Soon, func() string {
 		if status := e.Server.Status(key); status.Waiting() != want {
-			return fmt.Sprintf("with %s, %d calls are shown to wait, want %d: %+v", lease, status.Waiting(), want, status.Waiters)
+			return fmt.Sprintf("with %s, an Inspector shows %d waiting calls, want %d: %+v", lease, status.Waiting(), want, status.Waiters)
 		}
 		return ""
 	})
 }
 
-// waitersAmidTrafficShown has a lock that nobody holds for long, and that as many always wait for.
+// waitersAmidTrafficShown uses a lock with short holds and a constant number of waiters.
 func waitersAmidTrafficShown(e *env.Env) {
 	const each, hold = 5, 10 * time.Millisecond
 	most := 2 * each
 	if e.Config.Mode != env.ClientMode {
-		most += 2 // for 20 ms those of a run who were served are shown, too
+		most += 2 // served calls of a grant batch are shown for 20 ms more
 	}
 	key := e.Key("task")
 	stop, done := make(chan struct{}), make(chan struct{}, 2*each)
@@ -109,7 +109,7 @@ func waitersAmidTrafficShown(e *env.Env) {
 	for range 100 {
 		e.Pass(37 * time.Millisecond)
 		if status := e.Server.Status(key); status.Waiting() < each || status.Waiting() > most {
-			e.T.Errorf("%d calls are shown to wait, of %d at a time: %+v", status.Waiting(), 2*each-1, status.Waiters)
+			e.T.Errorf("an Inspector shows %d waiting calls of up to %d: %+v", status.Waiting(), 2*each-1, status.Waiters)
 		}
 	}
 	close(stop)

@@ -11,17 +11,17 @@ import (
 )
 
 var downgrades = []env.Scenario{
-	env.Case("a downgrade lets in the readers that wait, and no writer", downgradeAdmits, env.TwoSided|env.Shares|env.Sample),
-	env.Case("a downgrade lets in 300 readers that wait", func(e *env.Env) { admitsAll(e, true) }, env.TwoSided|env.Shares),
-	env.Case("a downgraded hold is renewed, and lost when that fails", downgradedIsRenewed, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a downgrade admits waiting readers but no writer", downgradeAdmits, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a downgrade admits 300 waiting readers", func(e *env.Env) { admitsAll(e, true) }, env.TwoSided|env.Shares),
+	env.Case("a downgraded hold is renewed, and lost when its renewals fail", downgradedIsRenewed, env.TwoSided|env.OnServer|env.Shares),
 	env.Case("a downgraded hold keeps its fixed lease", downgradedEnds, env.TwoSided|env.Shares),
-	env.Case("a downgrade of what cannot be is refused and changes nothing", downgradeRefused, env.TwoSided|env.Shares),
-	env.Case("a downgrade of a lost hold is refused and leaves the next holder alone", downgradeLost, env.TwoSided|env.Shares),
-	env.Case("a downgrade of a hold that the server has no more is refused", downgradeGone, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a downgrade that nobody confirms ends with its context, and can be repeated", downgradeUnconfirmed, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("an invalid downgrade is refused and changes nothing", downgradeRefused, env.TwoSided|env.Shares),
+	env.Case("a downgrade of a lost hold is refused and spares the next holder", downgradeLost, env.TwoSided|env.Shares),
+	env.Case("a downgrade of a hold that the server has lost is refused", downgradeGone, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("an unconfirmed downgrade ends with its context and can be repeated", downgradeUnconfirmed, env.TwoSided|env.OnServer|env.Shares),
 }
 
-// downgrade makes a hold one that reads.
+// downgrade downgrades a write hold to a read hold.
 func downgrade(e *env.Env, c *env.Client, h *judge.Held) {
 	e.T.Helper()
 	if err := h.Share(func() error { return c.RW.Downgrade(e.Ctx, h.Hold) }); err != nil {
@@ -32,7 +32,7 @@ func downgrade(e *env.Env, c *env.Client, h *judge.Held) {
 func downgradeAdmits(e *env.Env) {
 	clients, key := e.Clients(3), e.Key("item")
 	ctx, held := e.Lock(clients[0].RW, key)
-	writer := e.Wait(clients[1].RW, key) // was there before them
+	writer := e.Wait(clients[1].RW, key) // queued before the readers
 	readers := []*env.Waiter{
 		e.Wait(clients[0].Reader(), key), e.Wait(clients[1].Reader(), key), e.Wait(clients[2].Reader(), key),
 	}
@@ -41,20 +41,20 @@ func downgradeAdmits(e *env.Env) {
 	holds := admitted(e, len(readers), func() { downgrade(e, clients[0], held) }, readers)
 	for _, h := range append(holds, held) {
 		if h.Token() != token {
-			e.T.Errorf("the writer's token was %d, the readers have %d", token, h.Token())
+			e.T.Errorf("the writer's token was %d; a reader has %d", token, h.Token())
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		e.T.Errorf("the downgraded hold has ended: %v", context.Cause(ctx))
 	}
-	late := behind(e, clients[0], key) // behind the writers
+	late := behind(e, clients[0], key) // queued behind the writers
 	release(e, holds...)
 	writer.IsWaiting()
 	last.IsWaiting()
 	e.Unlock(ctx, held)
 	_, next := writer.Gets(e.Soon)
 	if next.Nth != 2+len(readers) {
-		e.T.Errorf("the next writer was grant %d", next.Nth)
+		e.T.Errorf("the next writer received grant %d", next.Nth)
 	}
 	release(e, next)
 	e.Unlock(late.Gets(e.Soon))
@@ -74,7 +74,7 @@ func downgradedIsRenewed(e *env.Env) {
 	c.Wire.Silence()
 	w := e.Wait(other.RW, key)
 	e.Ends(ctx)
-	e.Is("the cause of its end", context.Cause(ctx), lockmw.ErrLost)
+	e.Is("the cause of the context's end", context.Cause(ctx), lockmw.ErrLost)
 	e.Unlock(w.Gets(lease + env.PollInterval + e.Soon))
 	c.Wire.Restore()
 	e.Is("Unlock of a lost hold", held.Unlock(), lockmw.ErrLost)
@@ -86,23 +86,23 @@ func downgradedEnds(e *env.Env) {
 	start := time.Now()
 	ctx, held := e.Lock(c.RW, key, lockmw.WithFixedLease(lease))
 	downgrade(e, c, held)
-	reader := read(e, other, key) // does not lengthen it
+	reader := read(e, other, key) // does not extend the fixed lease
 	e.Lost(ctx, held)
 	if took := time.Since(start); took < lease*9/10 || e.Pace.Since(start) > lease+e.Soon {
-		e.T.Errorf("a fixed lease of %v took %v", lease, took)
+		e.T.Errorf("a fixed lease of %v lasted %v", lease, took)
 	}
 	e.Busy(c.RW, key)
 	release(e, reader)
 	e.Free(c.RW, key)
 }
 
-// notDowngraded checks that a Downgrade is refused at once.
+// notDowngraded checks that a Downgrade is refused with want.
 func notDowngraded(e *env.Env, what string, c *env.Client, h *lockmw.Hold, want error) {
 	e.T.Helper()
 	err := c.RW.Downgrade(e.Ctx, h)
 	e.Is("Downgrade of "+what, err, want)
 	if _, ok := errors.AsType[*lockmw.Error](err); !ok {
-		e.T.Errorf("Downgrade of %s: %v is no *Error", what, err)
+		e.T.Errorf("Downgrade of %s: %v is not an *Error", what, err)
 	}
 }
 
@@ -117,8 +117,8 @@ func downgradeRefused(e *env.Env) {
 	}
 	theirs, their := e.Lock(others, foreign)
 	check := stays(e, c, readKey)
-	notDowngraded(e, "nothing", c, nil, lockmw.ErrNotHeld)
-	notDowngraded(e, "a hold that reads", c, reader.Hold, lockmw.ErrNotHeld)
+	notDowngraded(e, "a nil hold", c, nil, lockmw.ErrNotHeld)
+	notDowngraded(e, "a read hold", c, reader.Hold, lockmw.ErrNotHeld)
 	notDowngraded(e, "another client's hold", c, their.Hold, lockmw.ErrNotHeld)
 	_, made := lockmw.NewHold(e.Ctx, key, 1, func(context.Context) error { return nil })
 	notDowngraded(e, "another backend's hold", c, made, lockmw.ErrNotHeld)
@@ -137,10 +137,10 @@ func downgradeRefused(e *env.Env) {
 	release(e, reader)
 
 	downgrade(e, c, held)
-	notDowngraded(e, "what was downgraded", c, held.Hold, lockmw.ErrNotHeld)
+	notDowngraded(e, "a downgraded hold", c, held.Hold, lockmw.ErrNotHeld)
 	e.Busy(other.RW, key)
 	e.Unlock(ctx, held)
-	notDowngraded(e, "what was unlocked", c, held.Hold, lockmw.ErrNotHeld)
+	notDowngraded(e, "an unlocked hold", c, held.Hold, lockmw.ErrNotHeld)
 	e.Free(other.RW, key)
 }
 
@@ -168,7 +168,7 @@ func downgradeGone(e *env.Env) {
 		e.T.Fatal(err)
 	}
 	next := write(e, other, key)
-	notDowngraded(e, "a hold that the server has no more", c, held.Hold, lockmw.ErrLost)
+	notDowngraded(e, "a hold that the server has lost", c, held.Hold, lockmw.ErrLost)
 	e.Lost(ctx, held)
 	e.Busy(c.Reader(), key)
 	release(e, next)
@@ -189,7 +189,7 @@ func downgradeUnconfirmed(e *env.Env) {
 	}
 	c.Wire.Restore()
 	if err := c.RW.Downgrade(e.Ctx, held.Hold); err != nil {
-		e.T.Errorf("Downgrade once more: %v", err)
+		e.T.Errorf("second Downgrade: %v", err)
 	}
 	e.Unlock(reader.Gets(e.Soon))
 	release(e, held)

@@ -12,12 +12,12 @@ import (
 )
 
 var faults = []env.Scenario{
-	env.Case("scripts that are flushed every ten operations are not missed", scriptFlushOfBothSides, env.TwoSided|env.OnServer|env.Alone|env.Sample),
-	env.Case("an emptied server ends readers' holds in time and has its waiters back", flushedReaders, env.TwoSided|env.OnServer|env.Alone),
-	env.Case("a server that is emptied under load of both sides has its waiters back", flushedUnderLoad, env.TwoSided|env.OnServer|env.Alone),
-	env.Case("a server that is killed ends readers' holds in time", killedServerWithReaders, env.TwoSided|env.InRealTime|env.Alone),
-	env.Case("readers of a server without memory are renewed and released", fullServerWithReaders, env.TwoSided|env.InRealTime|env.Alone),
-	env.Case("what strangers keep in the readers' places is left alone", strangersAmongReaders, env.TwoSided|env.OnServer|env.Shares|env.Sample),
+	env.Case("flushing scripts every ten operations has no effect", scriptFlushOfBothSides, env.TwoSided|env.OnServer|env.Alone|env.Sample),
+	env.Case("FLUSHALL ends readers' holds in time, and waiters queue again", flushedReaders, env.TwoSided|env.OnServer|env.Alone),
+	env.Case("FLUSHALL under load of both sides loses no waiter", flushedUnderLoad, env.TwoSided|env.OnServer|env.Alone),
+	env.Case("a killed server ends readers' holds in time", killedServerWithReaders, env.TwoSided|env.InRealTime|env.Alone),
+	env.Case("readers' holds are renewed and released without free memory", fullServerWithReaders, env.TwoSided|env.InRealTime|env.Alone),
+	env.Case("foreign values at the readers' keys are left alone", strangersAmongReaders, env.TwoSided|env.OnServer|env.Shares|env.Sample),
 }
 
 func scriptFlushOfBothSides(e *env.Env) {
@@ -56,7 +56,7 @@ func flushedReaders(e *env.Env) {
 	clients, key := e.Clients(3), e.Key("item")
 	holds := []*judge.Held{read(e, clients[0], key, lockmw.WithLease(lease)), read(e, clients[1], key, lockmw.WithLease(lease))}
 	waiting := []*env.Waiter{e.Wait(clients[0].RW, key), behind(e, clients[1], key), behind(e, clients[2], key)}
-	e.Pass(time.Millisecond) // new tokens come from the server's clock
+	e.Pass(time.Millisecond) // new tokens are seeded from the server's clock
 	e.Flush(false)
 	start, token := time.Now(), holds[0].Token()
 	for left := waiting; len(left) > 0; {
@@ -72,7 +72,7 @@ func flushedReaders(e *env.Env) {
 		e.Lost(h.Ctx, h)
 	}
 	if took := e.Pace.Since(start); took > max(lease/2, 2*env.PollInterval)+e.Soon {
-		e.T.Errorf("the readers knew only after %v that the server has forgotten their holds", took)
+		e.T.Errorf("the readers noticed only after %v that the server had lost their holds", took)
 	}
 	e.Free(clients[2].RW, key)
 }
@@ -110,7 +110,7 @@ func killedServerWithReaders(e *env.Env) {
 		}
 	}
 	if took := e.Pace.Since(killed); took > 2*lease+e.Soon {
-		e.T.Errorf("the holds ended %v after the server, their leases were at most %v", took, 2*lease)
+		e.T.Errorf("the holds ended %v after the server; their leases were at most %v", took, 2*lease)
 	}
 	e.Server.Restart(e.TB)
 	for _, h := range holds {
@@ -139,10 +139,10 @@ func fullServerWithReaders(e *env.Env) {
 	a.Wire.Record()
 	b.Wire.Record()
 	holds = append(holds, admitted(e, len(readers), func() { downgrade(e, a, held) }, readers)...)
-	e.Pass(max(lease+lease/4, env.DeadAfter+2*env.BeatInterval)) // longer than the leases, and than a dead waiter stays
-	// A refused renewal or poll may have been made up for.
+	e.Pass(max(lease+lease/4, env.DeadAfter+2*env.BeatInterval)) // longer than the leases, and than a dead waiter stays queued
+	// A refused renewal or poll may have been repeated successfully, so rerun all of them.
 	for _, c := range []*env.Client{a, b} {
-		e.Server.Again(c.Wire.Sent(), key, func() {})
+		e.Server.Rerun(c.Wire.Sent(), key, func() {})
 	}
 	e.Busy(a.RW, key)
 	e.Busy(b.Reader(), key)
@@ -155,7 +155,7 @@ func fullServerWithReaders(e *env.Env) {
 func strangersAmongReaders(e *env.Env) {
 	for kind := range env.Plants {
 		if kind == "zset" {
-			continue // whose members are tickets, whoever put them there
+			continue // members of a sorted set count as tickets, even foreign ones
 		}
 		c, key := e.Client(), e.Key("item")
 		held := write(e, c, key)
@@ -166,7 +166,7 @@ func strangersAmongReaders(e *env.Env) {
 			e.Is("Unlock with a "+kind+" in the way", err, lockmw.ErrWrongType)
 		}
 		if e.Server.Admin.Exists(e.Ctx, e.Server.RedisKey(key)).Val() != 0 {
-			e.T.Errorf("a %s in the way keeps the lock from being released", kind)
+			e.T.Errorf("a %s in the way prevents the release", kind)
 		}
 		check()
 	}

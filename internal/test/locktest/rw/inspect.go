@@ -9,12 +9,12 @@ import (
 )
 
 var inspected = []env.Scenario{
-	env.Case("an inspector shows readers, writers and who waits in its order", inspectsBothSides, env.TwoSided|env.OnServer|env.Shares|env.Sample),
-	env.Case("an inspector takes one reader's hold away and leaves the others", forcesOneReader, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("an inspector's taking the writer's hold away lets in the readers that wait", forcesWriter, env.TwoSided|env.OnServer|env.Shares|env.Sample),
+	env.Case("an Inspector shows readers, writers and waiters in order", inspectsBothSides, env.TwoSided|env.OnServer|env.Shares|env.Sample),
+	env.Case("ForceUnlock releases one reader's hold and leaves the others", forcesOneReader, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("ForceUnlock of the writer's hold admits waiting readers", forcesWriter, env.TwoSided|env.OnServer|env.Shares|env.Sample),
 }
 
-// queueModes are the modes of those who wait, in the order of the queue.
+// queueModes returns the modes of the waiters, in queue order.
 func queueModes(s lockmw.Status) (modes []string) {
 	for _, w := range s.Waiters {
 		modes = append(modes, w.Mode)
@@ -38,7 +38,7 @@ func inspectsBothSides(e *env.Env) {
 		}
 	}
 	if got, want := queueModes(status), []string{"write", "read", "write", "read"}; !slices.Equal(got, want) {
-		e.T.Errorf("in the queue are %q, want %q", got, want)
+		e.T.Errorf("the queue has the modes %q, want %q", got, want)
 	}
 	release(e, first, next)
 	_, writer := waiting[0].Gets(e.Soon)
@@ -47,7 +47,7 @@ func inspectsBothSides(e *env.Env) {
 		e.T.Errorf("a writer of token %d is shown as %q: %+v", writer.Token(), status.Mode, status.Holders)
 	}
 	if got, want := queueModes(status), []string{"read", "write", "read"}; !slices.Equal(got, want) {
-		e.T.Errorf("in the queue are %q, want %q", got, want)
+		e.T.Errorf("the queue has the modes %q, want %q", got, want)
 	}
 	release(e, writer)
 	release(e, together(e, []*env.Waiter{waiting[1], waiting[3]})...)
@@ -57,7 +57,7 @@ func inspectsBothSides(e *env.Env) {
 	}
 }
 
-// briefLease is one whose holder soon notices that it was taken away.
+// briefLease is so short that its holder soon notices a forced release.
 func briefLease(e *env.Env) time.Duration { return e.Ample(600 * time.Millisecond) }
 
 func forcesOneReader(e *env.Env) {

@@ -10,9 +10,9 @@ import (
 
 var killedReaders = []env.Scenario{
 	env.Case("a killed reader delays a writer by its own lease", killedReader, env.TwoSided|env.InRealTime|env.Shares),
-	env.Case("a stopped reader's share is freed, and it wakes without it", stoppedReader, env.TwoSided|env.InRealTime|env.Shares|env.Sample),
-	env.Case("a stopped reader that was let in meanwhile delays a writer by its accept window", stoppedReaderGranted, env.TwoSided|env.InRealTime|env.Shares),
-	env.Case("a killed writer's lock is granted to all readers that wait", killedWriter, env.TwoSided|env.InRealTime|env.Shares),
+	env.Case("a stopped reader's hold expires, and the reader notices when it resumes", stoppedReader, env.TwoSided|env.InRealTime|env.Shares|env.Sample),
+	env.Case("a stopped reader that was granted the lock delays a writer by its accept window", stoppedReaderGranted, env.TwoSided|env.InRealTime|env.Shares),
+	env.Case("a killed writer's lock is granted to all waiting readers", killedWriter, env.TwoSided|env.InRealTime|env.Shares),
 }
 
 func killedReader(e *env.Env) {
@@ -21,7 +21,7 @@ func killedReader(e *env.Env) {
 	held := p.LockAs(env.ReadMode, key, lease)
 	held.Gets(env.Patience)
 	w := e.Wait(e.Client().RW, key)
-	held.Says(judge.Renewed, env.Patience)
+	held.Await(judge.Renewed, env.Patience)
 	killed := p.Kill()
 	w.RunsBy(killed.Add(lease + env.PollInterval))
 	release(e, w.Held)
@@ -44,9 +44,9 @@ func stoppedReader(e *env.Env) {
 	w.Gets(e.Soon)
 	guarded.Write(w.Held.Token())
 	p.Child.Resume(e.TB)
-	seen := theirs.Says(judge.Watched, env.Patience) // at the first look: else it would say late
+	seen := theirs.Await(judge.Watched, env.Patience) // at the first check; otherwise it reports Late
 	if guarded.Write(seen.Token) {
-		e.T.Error("an entry of the former reader is taken")
+		e.T.Error("an entry of the former reader was accepted")
 	}
 	if r := theirs.Unlock(); r.Type != "lock_lost" {
 		e.T.Errorf("Unlock of a lost hold in the other process: %q", r.Err)
@@ -63,12 +63,12 @@ func stoppedReaderGranted(e *env.Env) {
 	theirs.Waits()
 	reader, w := e.Wait(clients[0].Reader(), key), e.Wait(clients[1].RW, key)
 	p.Child.Pause(e.TB)
-	release(e, writer) // also to the one that cannot know
+	release(e, writer) // also grants to the stopped process
 	_, held := reader.Gets(e.Soon)
 	release(e, held)
 	w.RunsBy(time.Now().Add(env.AcceptWindow + env.PollInterval))
-	p.Child.Resume(e.TB) // it reads of the grant now
-	theirs.HasNot(judge.Granted)
+	p.Child.Resume(e.TB) // it receives the grant now
+	theirs.NotReported(judge.Granted)
 	release(e, w.Held)
 	theirs.Gets(env.PollInterval + e.Soon)
 	theirs.Released()

@@ -13,18 +13,18 @@ import (
 )
 
 var readerLeases = []env.Scenario{
-	env.Case("each of several readers ends by its own limit", func(e *env.Env) { eachEndsByItself(e, e.Client()) }, env.TwoSided|env.InBubble),
-	env.Case("each of the readers of two processes ends by its own limit", func(e *env.Env) { eachEndsByItself(e, e.Client(), e.Client()) },
+	env.Case("each of several readers has its own limit", func(e *env.Env) { eachEndsByItself(e, e.Client()) }, env.TwoSided|env.InBubble),
+	env.Case("each reader of two processes has its own limit", func(e *env.Env) { eachEndsByItself(e, e.Client(), e.Client()) },
 		env.TwoSided|env.OnServer|env.Shares),
-	env.Case("the minimum hold of each reader keeps writers out", minHoldOfReaders, env.TwoSided|env.Shares),
-	env.Case("readers that were let in live on when the accept window is over", letInLiveOn, env.TwoSided|env.OnServer|env.InBubble),
-	env.Case("a nested lease that is another one is refused", nestedLease, env.TwoSided|env.Shares),
+	env.Case("each reader's minimum hold keeps writers out", minHoldOfReaders, env.TwoSided|env.Shares),
+	env.Case("admitted readers outlive the accept window", letInLiveOn, env.TwoSided|env.OnServer|env.InBubble),
+	env.Case("a nested call with a different lease is refused", nestedLease, env.TwoSided|env.Shares),
 	env.Case("leases do not add up", leasesDoNotAddUp, env.TwoSided|env.OnServer|env.Shares|env.Sample),
-	env.Case("the share of a reader that is cut off ends and the others stay", cutOffBesideOthers, env.TwoSided|env.OnServer|env.InBubble),
-	env.Case("an expired hold loses all readers", expiredLocally, env.TwoSided|env.InProcess),
+	env.Case("a disconnected reader's hold ends and the others stay", cutOffBesideOthers, env.TwoSided|env.OnServer|env.InBubble),
+	env.Case("an expired lock ends all readers' holds", expiredLocally, env.TwoSided|env.InProcess),
 }
 
-// alive checks that holds have not ended.
+// alive checks that the holds have not ended.
 func alive(e *env.Env, holds ...*judge.Held) {
 	e.T.Helper()
 	for _, h := range holds {
@@ -34,16 +34,16 @@ func alive(e *env.Env, holds ...*judge.Held) {
 	}
 }
 
-// endsAt checks that a hold is lost then.
+// endsAt checks that a hold is lost at the given time.
 func endsAt(e *env.Env, h *judge.Held, at time.Time) {
 	e.T.Helper()
 	e.Lost(h.Ctx, h)
 	if off := time.Since(at); off < -time.Second/10 || e.Pace.Since(at) > e.Soon {
-		e.T.Errorf("a hold ended %v after its time", off)
+		e.T.Errorf("a hold ended %v after its limit", off)
 	}
 }
 
-// eachEndsByItself has readers with limits of all kinds, others that are renewed, and a writer that waits for all of them.
+// eachEndsByItself uses readers with all kinds of limits, readers that are renewed, and a writer that waits for all of them.
 func eachEndsByItself(e *env.Env, clients ...*env.Client) {
 	lease := e.Ample(300 * time.Millisecond)
 	a, b, key := clients[0], clients[len(clients)-1], e.Key("item")
@@ -91,7 +91,7 @@ func minHoldOfReaders(e *env.Env) {
 	release(e, read(e, a, key, lockmw.WithMinHold(least)))
 	e.Pass(least / 2)
 	start := time.Now()
-	release(e, read(e, b, key, lockmw.WithMinHold(least))) // beside what is kept
+	release(e, read(e, b, key, lockmw.WithMinHold(least))) // next to the minimum hold
 	w := e.Wait(a.RW, key)
 	e.Unlock(w.Gets(least + env.PollInterval + e.Soon))
 	if took := w.At.Sub(start); took < least {
@@ -125,18 +125,18 @@ func nestedLease(e *env.Env) {
 		deadline := held.Deadline()
 		for _, nested := range []time.Duration{env.MinLease, time.Hour} {
 			_, _, err := c.Reader().Lock(ctx, key, lockmw.WithFixedLease(nested))
-			e.Is("a nested call with another lease", err, lockmw.ErrInvalidOption)
+			e.Is("a nested call with a different lease", err, lockmw.ErrInvalidOption)
 		}
 		_, hold := nest(e, ctx, c.Reader(), key, lockmw.WithFixedLease(lease))
 		if d := hold.Deadline(); !d.Equal(deadline) {
-			e.T.Errorf("the nested hold ends %v after the outer one", d.Sub(deadline))
+			e.T.Errorf("the nested hold ends %v after the outer hold", d.Sub(deadline))
 		}
 		unnest(e, hold)
 		endsAt(e, held, start.Add(lease))
 	}
 }
 
-// shares returns how long each reader's own hold of a key lasts on the server, by their ids.
+// shares returns the remaining lease of each reader's hold on the server, by id.
 func shares(e *env.Env, key string) map[string]time.Duration {
 	e.T.Helper()
 	now, err := e.Server.Admin.Time(e.Ctx).Result()
@@ -152,7 +152,7 @@ func shares(e *env.Env, key string) map[string]time.Duration {
 		expiry, _, _ := strings.Cut(value, " ")
 		ms, err := strconv.ParseFloat(expiry, 64)
 		if err != nil {
-			e.T.Errorf("the expiry of a share is %q", value)
+			e.T.Errorf("invalid expiry of a reader's hold: %q", value)
 		}
 		shares[id] = time.UnixMilli(int64(ms)).Sub(now)
 	}
@@ -169,16 +169,16 @@ func leasesDoNotAddUp(e *env.Env) {
 	}
 	took := time.Since(start)
 	if left := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(key)).Val(); left > lease || left < lease-took-e.Soon {
-		e.T.Errorf("the lock of leases of at most %v lasts %v", lease, left)
+		e.T.Errorf("the lock with leases of at most %v lasts %v", lease, left)
 	}
 	for id, left := range shares(e, key) {
 		if left > lease {
-			e.T.Errorf("share %s of leases of at most %v lasts %v", id, lease, left)
+			e.T.Errorf("hold %s with a lease of at most %v lasts %v", id, lease, left)
 		}
 	}
 	for _, h := range holds {
 		if d := h.Deadline(); d.Sub(start) > lease+took {
-			e.T.Errorf("a lease of at most %v ends after %v", lease, d.Sub(start))
+			e.T.Errorf("a lease of at most %v ends %v after the first call", lease, d.Sub(start))
 		}
 	}
 	w := e.Wait(clients[0].RW, key)
@@ -206,7 +206,7 @@ func cutOffBesideOthers(e *env.Env) {
 	e.Lost(lost.Ctx, lost)
 }
 
-// sharesOf waits until n readers have a hold of their own on the server that is not over.
+// sharesOf waits until the server has live holds of n readers.
 func sharesOf(e *env.Env, key string, n int, within time.Duration) {
 	e.T.Helper()
 	e.Eventually(within, func() string {
@@ -219,7 +219,7 @@ func sharesOf(e *env.Env, key string, n int, within time.Duration) {
 		if alive == n {
 			return ""
 		}
-		return fmt.Sprintf("%d readers have the lock, not %d", alive, n)
+		return fmt.Sprintf("%d readers hold the lock, want %d", alive, n)
 	})
 }
 

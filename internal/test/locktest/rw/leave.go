@@ -11,13 +11,13 @@ import (
 )
 
 var readersLeaving = []env.Scenario{
-	env.Case("a writer that is cancelled in the instant of its grant keeps no reader out", writerCancelledAtGrant, env.TwoSided|env.Shares),
-	env.Case("Close ends readers and writers that hold and wait", closeEndsBothSides, env.TwoSided|env.OnServer|env.Shares|env.Sample),
+	env.Case("a writer that is cancelled at the moment of its grant keeps no reader out", writerCancelledAtGrant, env.TwoSided|env.Shares),
+	env.Case("Close ends holds and waits of readers and writers", closeEndsBothSides, env.TwoSided|env.OnServer|env.Shares|env.Sample),
 	env.Case("Close under load of both sides ends every call", closeBothUnderLoad, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("Shutdown lets readers finish", shutdownWaitsForReaders, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("Shutdown waits until readers finish", shutdownWaitsForReaders, env.TwoSided|env.OnServer|env.Shares),
 }
 
-// nobodyQueued checks that nobody is in key's queues.
+// nobodyQueued checks that key's queues are empty.
 func nobodyQueued(e *env.Env, key string) {
 	e.T.Helper()
 	if e.Server == nil {
@@ -33,7 +33,7 @@ func nobodyQueued(e *env.Env, key string) {
 	})
 }
 
-// instants is how often a scenario tries to meet one.
+// instants returns how often a scenario tries to hit a race.
 func instants(e *env.Env) int {
 	if e.Config.Bubble {
 		return 100
@@ -41,7 +41,7 @@ func instants(e *env.Env) int {
 	return 40
 }
 
-// meet lets a goroutine release a hold and, about then, cancels a call that waits for it.
+// meet releases a hold and, at about the same time, cancels a call that waits for it.
 func meet(e *env.Env, held *judge.Held, w *env.Waiter) {
 	e.T.Helper()
 	released := make(chan struct{})
@@ -49,7 +49,7 @@ func meet(e *env.Env, held *judge.Held, w *env.Waiter) {
 		defer close(released)
 		release(e, held)
 	}()
-	if !e.Config.Bubble { // there the scheduler alone decides who is first
+	if !e.Config.Bubble { // in a bubble the scheduler alone decides the order
 		e.Pass(time.Duration(rand.IntN(1500)) * time.Microsecond) // spread over the hand-over
 	}
 	w.Cancel()
@@ -105,7 +105,7 @@ func closeEndsBothSides(e *env.Env) {
 		e.Is("Lock after Close", err, lockmw.ErrClosed)
 	}
 	e.Unlock(next.Gets(e.Soon))
-	e.Unlock(behind.Gets(e.Soon)) // no writer is before it any more
+	e.Unlock(behind.Gets(e.Soon)) // no writer is in front any more
 	alive(e, kept)
 	e.Busy(b.RW, shared)
 	release(e, kept, held)
@@ -125,7 +125,7 @@ func closeBothUnderLoad(e *env.Env) {
 		}
 		calls = append(calls, e.Call(e.Ctx, l, key))
 	}
-	e.Pass(5 * time.Millisecond) // some have it now, and keep it
+	e.Pass(5 * time.Millisecond) // some calls hold the lock now and keep it
 	if err := a.Redis.Close(); err != nil {
 		e.T.Errorf("Close: %v", err)
 	}
@@ -135,7 +135,7 @@ func closeBothUnderLoad(e *env.Env) {
 		case w.Err != nil:
 			e.Is("a call of the closed client", w.Err, lockmw.ErrClosed)
 		default:
-			_ = w.Held.Unlock() // it says that the client is closed
+			_ = w.Held.Unlock() // returns ErrClosed
 		}
 	}
 	gets(e, key, 20)
@@ -163,7 +163,7 @@ func shutdownWaitsForReaders(e *env.Env) {
 		alive(e, holds...)
 		select {
 		case <-returned:
-			e.T.Fatalf("Shutdown returned before the holds' end: %v", shutdown)
+			e.T.Fatalf("Shutdown returned before the holds ended: %v", shutdown)
 		default:
 		}
 		e.Busy(b.RW, key)
@@ -171,7 +171,7 @@ func shutdownWaitsForReaders(e *env.Env) {
 		holds = holds[1:]
 	}
 	if !e.Pace.Wait(returned, e.Soon) {
-		e.T.Error("Shutdown does not return after the last hold's end")
+		e.T.Error("Shutdown did not return after the last hold ended")
 	} else if shutdown != nil {
 		e.T.Errorf("Shutdown: %v", shutdown)
 	}

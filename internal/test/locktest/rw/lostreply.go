@@ -7,11 +7,11 @@ import (
 )
 
 var lostReplies = []env.Scenario{
-	env.Case("a lost reply to a downgrade changes nothing", func(e *env.Env) { lostReply(e, true) }, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a lost reply to the release that lets readers in wakes them once", func(e *env.Env) { lostReply(e, false) }, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a lost reply to a downgrade has no effect", func(e *env.Env) { lostReply(e, true) }, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a lost reply to the release that admits readers grants to each of them once", func(e *env.Env) { lostReply(e, false) }, env.TwoSided|env.OnServer|env.Shares),
 }
 
-// warmAll makes the server know the scripts of both sides: else what gets lost may be that it does not.
+// warmAll loads the scripts of both sides, so that a lost reply is not a NOSCRIPT.
 func warmAll(e *env.Env, c *env.Client) *env.Client {
 	e.T.Helper()
 	key := e.Key("warm")
@@ -32,18 +32,18 @@ func readersQueued(e *env.Env, key string, n int64) {
 		if e.Server.Admin.ZCard(e.Ctx, e.Server.RedisKey(key)+":readqueue").Val() == n {
 			return ""
 		}
-		return "not all readers who wait are queued"
+		return "not all waiting readers are queued"
 	})
 }
 
-// lostReply has the answer get lost to what lets readers in.
+// lostReply loses the reply to the command that admits readers.
 func lostReply(e *env.Env, downgrades bool) {
 	c, other, key := warmAll(e, e.Client()), e.Client(), e.Key("item")
 	held := write(e, c, key)
 	readers := []*env.Waiter{e.Wait(other.Reader(), key), e.Wait(e.Client().Reader(), key)}
 	w := e.Wait(other.RW, key)
 	fault := c.Wire.LoseReply(key)
-	holds := admitted(e, len(readers), func() { letsIn(e, c, held, downgrades) }, readers)
+	holds := admitted(e, len(readers), func() { admit(e, c, held, downgrades) }, readers)
 	e.Caught(fault)
 	w.IsWaiting()
 	release(e, holds...)

@@ -18,17 +18,16 @@ import (
 const (
 	mingleChildren = 4
 	mingleLease    = 600 * time.Millisecond
-	mingleTick     = 400 * time.Millisecond // from one fault to the next
+	mingleTick     = 400 * time.Millisecond // between faults
 	mingleStop     = 3 * mingleLease / 2
-	// mingleWait is how long a call may wait: for all others once, of which a few have died or stand
-	// still, each of them for its lease or for the accept window.
+	// mingleWait is the longest allowed wait: each other call once, some of which are dead or stopped for a lease or an accept
+	// window.
 	mingleWait = mingleChildren*(env.AcceptWindow+mingleLease) + mingleStop + 3*env.PollInterval
 )
 
-// Mingle has several processes read and write one key for about as long as it is told, while some of
-// them are killed and stopped, and checks that nobody reads or writes while another writes, that
-// tokens are as promised and that everybody gets on. c's Locker has two sides. The test binary's
-// TestMain must call locktest.Main.
+// Mingle makes several processes read and write one key for about the given length, while it kills and stops some of them. It
+// checks that writers exclude all others, that tokens are correct and that every process makes progress. c's Locker has two
+// sides. The TestMain of the test binary must call locktest.Main.
 func Mingle(t *testing.T, c env.Config, length time.Duration, seed uint64) {
 	e := env.New(t, c)
 	e.Rec.KeepSpans()
@@ -44,16 +43,16 @@ func Mingle(t *testing.T, c env.Config, length time.Duration, seed uint64) {
 		m.process.End()
 		<-m.over
 	}
-	// Whoever was killed may still hold it, or be in the queue.
+	// A killed child may still hold the key or be queued.
 	_, held, err := e.Rec.Lock(e.Ctx, e.Client(), f.key)
 	if err != nil {
-		t.Fatalf("at the end: %v", err)
+		t.Fatalf("taking the key at the end: %v", err)
 	}
 	release(e, held)
 	f.judge(time.Since(start))
 }
 
-// A fray is the children of Mingle.
+// A fray is the state of Mingle.
 type fray struct {
 	e      *env.Env
 	seed   uint64
@@ -63,29 +62,29 @@ type fray struct {
 	slots  []*minglings
 	births uint64
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	holds []mingledHold
-	turns [mingleChildren][2]int // how often each child has read and written
-	waits [2]time.Duration       // the longest, of readers and of writers
+	turns [mingleChildren][2]int // number of reads and writes of each child
+	waits [2]time.Duration       // the longest wait of readers and of writers
 }
 
-// A mingledHold is one that a child has reported.
+// A mingledHold is a hold that a child has reported.
 type mingledHold struct {
 	*judge.Span
 	child int
 }
 
-// Minglings are one child, and its reports.
+// minglings are a child and its reports.
 type minglings struct {
 	f       *fray
 	n       int
 	process *redistest.Child
-	over    chan struct{} // closed when all reports are read
+	over    chan struct{} // closed after the last report
 	stops   judge.Intervals
 	spans   map[int]*judge.Span // by the number of the call
 }
 
-// start begins the life of a child.
+// start starts a child.
 func (f *fray) start(n int) *minglings {
 	f.births++
 	m := &minglings{f: f, n: n, over: make(chan struct{}), spans: make(map[int]*judge.Span)}
@@ -102,7 +101,7 @@ func (m *minglings) listen() {
 	for raw := range m.process.Reports() {
 		var r mingleReport
 		if err := json.Unmarshal(raw, &r); err != nil {
-			m.f.e.T.Errorf("a report that cannot be read: %s", raw)
+			m.f.e.T.Errorf("invalid report: %s", raw)
 		} else {
 			m.hear(&r)
 		}
@@ -130,7 +129,7 @@ func (m *minglings) hear(r *mingleReport) {
 	m.f.waits[i] = max(m.f.waits[i], r.At-r.Asked-m.stops.Within(r.Asked, r.At))
 }
 
-// disturb has faults meet the children until the end.
+// disturb injects faults until end.
 func (f *fray) disturb(end time.Time) {
 	tick := time.NewTicker(mingleTick)
 	defer tick.Stop()
@@ -168,7 +167,7 @@ func (f *fray) calmDown() {
 		defer f.mu.Unlock()
 		for n, now := range f.turns {
 			if read, written := now[0]-before[n][0], now[1]-before[n][1]; read < 20 || written < 5 {
-				return fmt.Sprintf("seed %d: without faults child %d has read %d times and written %d times", f.seed, n, read, written)
+				return fmt.Sprintf("seed %d: without faults, child %d has read %d times and written %d times", f.seed, n, read, written)
 			}
 		}
 		return ""
@@ -177,7 +176,7 @@ func (f *fray) calmDown() {
 
 func (f *fray) count(fault string) { f.faults.Add(map[string]int{fault: 1}) }
 
-// kill ends a child at once; another one takes its place.
+// kill kills a child and starts another one.
 func (f *fray) kill(m *minglings) {
 	now := time.Now()
 	m.process.Kill()
@@ -188,7 +187,7 @@ func (f *fray) kill(m *minglings) {
 	f.slots[m.n] = f.start(m.n)
 }
 
-// judge checks what the children have reported.
+// judge checks the children's reports.
 func (f *fray) judge(took time.Duration) {
 	t := f.e.TB
 	for _, v := range f.e.Rec.Violations() {
@@ -201,18 +200,18 @@ func (f *fray) judge(took time.Duration) {
 	}
 	for i, wait := range f.waits {
 		if wait > mingleWait {
-			t.Errorf("seed %d: a call has waited %v, of those who %s", f.seed, wait, []string{"read", "write"}[i])
+			t.Errorf("seed %d: a call waited %v to %s", f.seed, wait, []string{"read", "write"}[i])
 		}
 	}
 	if reads < 4 || processes < 2 {
-		t.Errorf("seed %d: at most %d have read at once, in %d processes", f.seed, reads, processes)
+		t.Errorf("seed %d: only up to %d concurrent readers, in %d processes", f.seed, reads, processes)
 	}
-	t.Logf("%v, seed %d: read %d times, by up to %d at once in %d processes, and written %d times; longest waits %v and %v; faults: %v",
+	t.Logf("%v, seed %d: %d reads, up to %d concurrent ones in %d processes, and %d writes; longest waits %v and %v; faults: %v",
 		took.Round(time.Second), f.seed, turns[0], reads, processes, turns[1],
 		f.waits[0].Round(time.Millisecond), f.waits[1].Round(time.Millisecond), f.faults)
 }
 
-// crowded returns how many have read at once, and in how many processes.
+// crowded returns the highest number of concurrent readers, and of their processes.
 func (f *fray) crowded() (reads, processes int) {
 	type edge struct {
 		at    time.Duration

@@ -14,12 +14,12 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Roles has the role of a child that reads and writes one key as its seed has it.
+// Roles has the role of a child that reads and writes one key, driven by its seed.
 var Roles = env.Roles{mingleRole: mingle}
 
 const mingleRole = "mingle"
 
-// A mingleOrder tells it what to do until its orders end.
+// A mingleOrder tells the child what to do until the end of its orders.
 type mingleOrder struct {
 	Seed             uint64
 	Key              string
@@ -27,14 +27,14 @@ type mingleOrder struct {
 	Lease            time.Duration
 }
 
-// A mingleReport is what it says of a hold, or what it finds wrong.
+// A mingleReport is an event of a hold, or a violation.
 type mingleReport struct {
 	judge.Report
 	Asked time.Duration `json:",omitempty"` // with granted: when Lock was called
 	Wrong string        `json:",omitempty"`
 }
 
-// A mingler is that child.
+// A mingler is such a child.
 type mingler struct {
 	sides env.Sides
 	order mingleOrder
@@ -62,11 +62,11 @@ func mingle(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.
 			}
 			for m.ctx.Err() == nil {
 				m.call(rng, reads)
-				env.Passes(m.ctx, env.Between(rng, 0, pause)) // so that now and then nobody waits to write
+				env.Sleep(m.ctx, env.Between(rng, 0, pause)) // so that sometimes no writer waits
 			}
 		})
 	}
-	err := in.Decode(new(mingleOrder)) // there is no second one
+	err := in.Decode(new(mingleOrder)) // waits for the end of the orders
 	stop()
 	wg.Wait()
 	return err
@@ -103,14 +103,14 @@ func (m *mingler) call(rng *rand.Rand, reads bool) {
 	case m.ctx.Err() != nil:
 	case wait < lockmw.Forever && (errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrUnavailable)):
 	default:
-		m.say(mingleReport{Wrong: fmt.Sprintf("Lock, for reading: %v: %v", reads, err)})
+		m.say(mingleReport{Wrong: fmt.Sprintf("Lock (reads: %v): %v", reads, err)})
 	}
 }
 
 func (m *mingler) say(r mingleReport) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_ = m.out.Encode(r) // the parent is gone, and this process about to be
+	_ = m.out.Encode(r) // fails only if the parent is gone; then this process ends too
 }
 
 // says reports an event of the hold; h.mu is held.
@@ -128,7 +128,7 @@ func (h *mingled) granted(hold *lockmw.Hold, asked time.Time) {
 	h.says(judge.Granted, judge.MachineTime(asked))
 }
 
-// renewed is told by the watchdog.
+// renewed reports a renewal by the watchdog.
 func (h *mingled) renewed(_ context.Context, _ lockmw.Attempt, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,26 +137,25 @@ func (h *mingled) renewed(_ context.Context, _ lockmw.Attempt, err error) {
 	}
 }
 
-// work is what the lock is for: some time, a nested call now and then, and a downgrade.
+// work passes the time of a hold, sometimes with a nested call or a downgrade.
 func (h *mingled) work(ctx context.Context, rng *rand.Rand) {
 	length := env.Between(rng, 0, 4*time.Millisecond)
 	if rng.IntN(200) == 0 {
-		length = env.Between(rng, 0, 2*h.m.order.Lease) // over some renewals
+		length = env.Between(rng, 0, 2*h.m.order.Lease) // longer than some renewals take to become due
 	}
-	env.Passes(ctx, length)
+	env.Sleep(ctx, length)
 	h.look(ctx)
 	if rng.IntN(4) == 0 {
 		h.nest(ctx)
 	}
 	if !h.reads && rng.IntN(3) == 0 {
 		h.downgrade()
-		env.Passes(ctx, env.Between(rng, 0, 4*time.Millisecond))
+		env.Sleep(ctx, env.Between(rng, 0, 4*time.Millisecond))
 		h.look(ctx)
 	}
 }
 
-// look checks that the context has not outlived the deadline, which is what a holder that was stopped
-// sees when it goes on.
+// look checks that the context has not outlived the deadline. A holder that was stopped runs this when it continues.
 func (h *mingled) look(ctx context.Context) {
 	before := time.Now()
 	if ctx.Err() == nil && !before.Before(h.hold.Deadline()) {
@@ -164,7 +163,7 @@ func (h *mingled) look(ctx context.Context) {
 	}
 }
 
-// nest reads inside the hold.
+// nest takes a nested read hold.
 func (h *mingled) nest(ctx context.Context) {
 	_, inner, err := h.m.sides.Reader().Lock(ctx, h.m.order.Key)
 	if err == nil {
@@ -192,7 +191,7 @@ func (h *mingled) unlock() {
 	h.check("Unlock", h.hold.Unlock())
 }
 
-// check finds it wrong if the hold is said to be lost before its deadline, or something else fails.
+// check reports any error except a loss after the deadline or an unconfirmed command.
 func (h *mingled) check(what string, err error) {
 	switch {
 	case err == nil, h.m.ctx.Err() != nil, errors.Is(err, lockmw.ErrUnavailable):

@@ -12,25 +12,25 @@ import (
 )
 
 var mixedKinds = []env.Scenario{
-	env.Case("every kind of lock excludes every other, and readers do not exclude each other", allKindsExclude, env.TwoSided|env.Shares),
+	env.Case("all kinds of locks exclude each other, except readers", allKindsExclude, env.TwoSided|env.Shares),
 	env.Case("all kinds contend for one key", kindsContend, env.TwoSided|env.Shares),
-	env.Case("a queue of all kinds is worked off", kindsQueue, env.TwoSided|env.Shares|env.Sample),
-	env.Case("a reader behind a writer that is cancelled runs at once", func(e *env.Env) { writerGivesUp(e, cancelWriter) }, env.TwoSided|env.Shares|env.Sample),
-	env.Case("a reader behind a writer whose client is closed runs at once", func(e *env.Env) { writerGivesUp(e, closeWriter) }, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a reader behind a writer that is killed runs when that is known", writerDies, env.TwoSided|env.InRealTime|env.Shares),
+	env.Case("a queue of all kinds is served completely", kindsQueue, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a reader behind a cancelled writer runs immediately", func(e *env.Env) { writerGivesUp(e, cancelWriter) }, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a reader behind a writer of a closed client runs immediately", func(e *env.Env) { writerGivesUp(e, closeWriter) }, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a reader behind a killed writer runs once the writer is considered dead", writerDies, env.TwoSided|env.InRealTime|env.Shares),
 }
 
-// A way is one in which a process can take a lock.
+// A way is a kind of lock that a process can take.
 type way struct {
 	name string
 	lockmw.Locker
 	reads bool
 }
 
-// Reads tells the Recorder that its holds read.
+// Reads tells the Recorder whether the holds are read locks.
 func (w way) Reads() bool { return w.reads }
 
-// ways are all that c has.
+// ways returns all kinds that c can take.
 func ways(c *env.Client) []way {
 	all := []way{{"write", c.RW, false}, {env.ReadMode, c.RW.RLocker(), true}}
 	if c.Redis != nil {
@@ -39,7 +39,7 @@ func ways(c *env.Client) []way {
 	return all
 }
 
-// eachPair calls do with each two ways, of one process and of two.
+// eachPair calls do with each pair of kinds, within one process and across two.
 func eachPair(e *env.Env, do func(a, b way)) {
 	c, other := e.Client(), e.Client()
 	for _, a := range ways(c) {
@@ -116,14 +116,14 @@ func kindsQueue(e *env.Env) {
 		}
 	}
 	release(e, held)
-	for left := waiting; len(left) > 0; { // the readers are among the first
+	for left := waiting; len(left) > 0; { // readers are among the first
 		w := env.First(e.Soon, left)
 		e.Unlock(w.Gets(0))
 		left = env.Without(left, w)
 	}
 	for i, w := range waiting {
 		if readers := 3 * len(clients); w.Held.Reads && w.Held.Nth > 1+readers {
-			e.T.Errorf("call %d, which reads, was grant %d", i, w.Held.Nth)
+			e.T.Errorf("call %d, a reader, received grant %d", i, w.Held.Nth)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func closeWriter(e *env.Env, c *env.Client, _ *env.Waiter) error {
 	return lockmw.ErrClosed
 }
 
-// writerGivesUp has a writer that waits between two readers give up.
+// writerGivesUp makes a writer that waits between two readers give up.
 func writerGivesUp(e *env.Env, givesUp func(e *env.Env, c *env.Client, w *env.Waiter) error) {
 	for _, kind := range ways(e.Client()) {
 		if kind.reads {
@@ -160,7 +160,7 @@ func writerGivesUp(e *env.Env, givesUp func(e *env.Env, c *env.Client, w *env.Wa
 	}
 }
 
-// wayOf returns one of c's ways.
+// wayOf returns the way with this name.
 func wayOf(c *env.Client, name string) way {
 	for _, w := range ways(c) {
 		if w.name == name {

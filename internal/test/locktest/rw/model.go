@@ -13,9 +13,9 @@ import (
 )
 
 var modelled = []env.Scenario{
-	env.Case("random operations do what a simple model of the lock does", func(e *env.Env) { randomly(e, false) },
+	env.Case("random operations match a simple model of the lock", func(e *env.Env) { randomly(e, false) },
 		env.Excludes|env.Shares|env.Costly|env.Sample),
-	env.Case("random operations do what a simple model of phase-fairness does", func(e *env.Env) { randomly(e, true) },
+	env.Case("random operations match a simple model of phase-fairness", func(e *env.Env) { randomly(e, true) },
 		env.TwoSided|env.Shares|env.Sample),
 }
 
@@ -28,31 +28,31 @@ const (
 	modelWait  = time.Second     // the limit of some calls
 )
 
-// A model is what a lock should be. With two sides it has one writer or some readers, and those who wait in the order in which
-// they came. With one it has one owner, and any of those who wait may be the next.
+// A model is a simple lock. With two sides it has one writer or several readers, and waiters in order of arrival. With one
+// side it has one owner, and any waiter may be next.
 type model struct {
 	e       *env.Env
 	clients []*env.Client
 	key     string
-	sides   bool            // there are two
+	sides   bool            // it has two sides
 	inside  context.Context // of a hold of another key
 	another *judge.Held
-	owners  []*owner // who have the lock
+	owners  []*owner // current holders
 	queue   []*rwCall
 	closed  []*lockmw.Hold // unlocked holds
 	written int64          // the last writer's token
 }
 
-// An rwCall waits.
+// An rwCall is a waiting call.
 type rwCall struct {
 	*env.Waiter
 	c       *env.Client
 	reads   bool
 	fixed   bool
-	limited bool // it gives up by itself
+	limited bool // it has a wait limit
 }
 
-// An owner has the lock, once or several times over.
+// An owner holds the lock, perhaps with nested holds.
 type owner struct {
 	c     *env.Client
 	fixed bool
@@ -110,7 +110,7 @@ func (m *model) End() {
 	}
 }
 
-// locker is how c takes the lock.
+// locker returns the Locker with which c takes the lock.
 func (m *model) locker(c *env.Client, reads bool) lockmw.Locker {
 	if m.sides {
 		return c.Side(reads)
@@ -118,17 +118,17 @@ func (m *model) locker(c *env.Client, reads bool) lockmw.Locker {
 	return c
 }
 
-// from draws the context that a call comes with.
+// from draws the context of a call.
 func (m *model) from(t *rapid.T) context.Context {
 	return env.Draw(t, "context", []context.Context{m.e.Ctx, m.inside})
 }
 
-// writing reports whether one of o's holds writes.
+// writing reports whether o has a write hold.
 func (o *owner) writing() bool {
 	return slices.ContainsFunc(o.holds, func(h *rwHold) bool { return h.writes })
 }
 
-// isWritten reports whether a writer has the lock.
+// isWritten reports whether a writer holds the lock.
 func (m *model) isWritten() bool { return len(m.owners) > 0 && m.owners[0].writing() }
 
 // writerWaits reports whether a writer waits.
@@ -141,7 +141,7 @@ func (m *model) admits(reads bool) bool {
 	return len(m.owners) == 0 || reads && !m.isWritten() && !m.writerWaits()
 }
 
-// leaves takes a call that has given up out of the queue.
+// leaves removes a call that has given up from the queue.
 func (m *model) leaves(w *rwCall) {
 	m.queue = slices.DeleteFunc(m.queue, func(other *rwCall) bool { return other == w })
 	if len(m.owners) > 0 && !m.isWritten() && !m.writerWaits() {
@@ -150,13 +150,13 @@ func (m *model) leaves(w *rwCall) {
 	m.quiet()
 }
 
-// quiet waits until the server has heard of those who gave up. Readers of one client share a ticket.
+// quiet waits until the server has removed the tickets of cancelled calls. Readers of one client share a ticket.
 func (m *model) quiet() {
 	if !m.sides {
 		return // calls of a client share a ticket
 	}
-	m.e.GivenUp(m.key, func(queued []lockmw.Waiter) bool {
-		tickets := make(map[bool]int) // by whether they read
+	m.e.AwaitCancelled(m.key, func(queued []lockmw.Waiter) bool {
+		tickets := make(map[bool]int) // by whether it reads
 		for _, w := range queued {
 			tickets[w.Mode == "read"]++
 		}
@@ -172,7 +172,7 @@ func (m *model) quiet() {
 	})
 }
 
-// settle is what follows the end of a phase.
+// settle grants the lock after the end of a phase.
 func (m *model) settle(wrote bool) {
 	if len(m.owners) > 0 || len(m.queue) == 0 {
 		return
@@ -185,14 +185,14 @@ func (m *model) settle(wrote bool) {
 	m.admit(m.nextWriter())
 }
 
-// nextWriter is the first of the writers that wait. With one side it is the first that returns.
+// nextWriter returns the first waiting writer. With one side it is the first call to return.
 func (m *model) nextWriter() *rwCall {
 	if m.sides {
 		return m.queue[slices.IndexFunc(m.queue, func(c *rwCall) bool { return !c.reads })]
 	}
 	m.firstReturns(m.e.Soon)
 	next := m.nextReturned()
-	for _, w := range m.queue { // the lease of the first one may have run out meanwhile
+	for _, w := range m.queue { // the lease of the first one may have expired already
 		if w.Returned() && w.Err == nil && next.Err == nil && w.Held.Token() < next.Held.Token() {
 			next = w
 		}
@@ -200,7 +200,7 @@ func (m *model) nextWriter() *rwCall {
 	return next
 }
 
-// firstReturns waits until one of those who wait has returned.
+// firstReturns waits until a waiting call has returned.
 func (m *model) firstReturns(within time.Duration) {
 	if m.nextReturned() != nil {
 		return
@@ -222,7 +222,7 @@ func (m *model) admitReaders() {
 
 func (m *model) admit(w *rwCall) {
 	m.e.T.Helper()
-	if w.limited && w.Returns(m.e.Soon) && w.Err != nil { // its time was up just then
+	if w.limited && w.Returns(m.e.Soon) && w.Err != nil { // its wait limit was reached at this moment
 		m.gaveUp(w)
 		return
 	}

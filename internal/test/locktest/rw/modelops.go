@@ -14,10 +14,10 @@ import (
 
 func (m *model) call(t *rapid.T, reads bool) {
 	c := env.Draw(t, "client", m.clients)
-	// Over several nodes calls may pause, and leases run out meanwhile.
+	// Over several nodes, bids may back off, and leases would expire meanwhile.
 	timed := m.e.Config.Bubble && m.e.Config.OverNodes == nil
 	fixed := timed && rapid.Bool().Draw(t, "fixed")
-	opts := []lockmw.Option{lockmw.WithLease(m.e.Ample(6 * time.Second))} // no such lease is to run out
+	opts := []lockmw.Option{lockmw.WithLease(m.e.Ample(6 * time.Second))} // long enough not to expire
 	if fixed {
 		opts[0] = lockmw.WithFixedLease(modelFixed)
 	}
@@ -27,7 +27,7 @@ func (m *model) call(t *rapid.T, reads bool) {
 		return
 	}
 	if len(m.queue) >= 6 {
-		t.Skip("enough wait")
+		t.Skip("the queue is full")
 	}
 	call := &rwCall{c: c, reads: reads, fixed: fixed}
 	if timed && rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
@@ -41,7 +41,7 @@ func (m *model) call(t *rapid.T, reads bool) {
 	m.queue = append(m.queue, call)
 }
 
-// granted makes a call one of the owners.
+// granted adds an owner.
 func (m *model) granted(call *rwCall, ctx context.Context, held *judge.Held) {
 	switch token := held.Token(); {
 	case call.reads && token < m.written, !call.reads && token <= m.written:
@@ -66,10 +66,10 @@ func (m *model) try(t *rapid.T) {
 	m.e.Busy(m.locker(c, reads), m.key)
 }
 
-// owner draws one, and one of its holds.
+// owner draws an owner and one of its holds.
 func (m *model) owner(t *rapid.T) (*owner, *rwHold) {
 	if len(m.owners) == 0 {
-		t.Skip("nobody has the lock")
+		t.Skip("the lock is free")
 	}
 	o := env.Draw(t, "owner", m.owners)
 	return o, env.Draw(t, "hold", o.holds)
@@ -79,7 +79,7 @@ func (m *model) nest(t *rapid.T) {
 	o, from := m.owner(t)
 	reads := m.sides && rapid.Bool().Draw(t, "reads")
 	if !reads && !o.writing() || len(o.holds) >= 4 {
-		t.Skip("that is an upgrade, or deep enough")
+		t.Skip("an upgrade, or deep enough")
 	}
 	ctx, h := nest(m.e, context.WithoutCancel(from.ctx), m.locker(o.c, reads), m.key, lockmw.WithWait(0))
 	if h.Token() != from.Token() {
@@ -91,7 +91,7 @@ func (m *model) nest(t *rapid.T) {
 func (m *model) upgrade(t *rapid.T) {
 	o, from := m.owner(t)
 	if o.writing() {
-		t.Skip("that is no upgrade")
+		t.Skip("not an upgrade")
 	}
 	noUpgrade(m.e, context.WithoutCancel(from.ctx), o.c, m.key)
 }
@@ -99,7 +99,7 @@ func (m *model) upgrade(t *rapid.T) {
 func (m *model) downgrade(t *rapid.T) {
 	o, h := m.owner(t)
 	if !h.writes {
-		notDowngraded(m.e, "a hold that reads", o.c, h.Hold, lockmw.ErrNotHeld)
+		notDowngraded(m.e, "a read hold", o.c, h.Hold, lockmw.ErrNotHeld)
 		return
 	}
 	h.writes = false
@@ -114,7 +114,7 @@ func (m *model) unlock(t *rapid.T) {
 	m.ends(o, h.Unlock)
 }
 
-// ends does what makes o's holds fewer or weaker, as the model has them already.
+// ends calls do, which ends or weakens a hold of o; the model has changed already.
 func (m *model) ends(o *owner, do func() error) {
 	over, wrote := len(o.holds) == 0, !o.held.Reads
 	var err error
@@ -140,18 +140,18 @@ func (m *model) ends(o *owner, do func() error) {
 
 func (m *model) again(t *rapid.T) {
 	if len(m.closed) == 0 {
-		t.Skip("nothing was unlocked")
+		t.Skip("no unlocked holds")
 	}
 	h := env.Draw(t, "hold", m.closed)
-	m.e.Is("Unlock once more", h.Unlock(), lockmw.ErrNotHeld)
+	m.e.Is("second Unlock", h.Unlock(), lockmw.ErrNotHeld)
 	if m.sides {
-		notDowngraded(m.e, "what was unlocked", m.clients[0], h, lockmw.ErrNotHeld)
+		notDowngraded(m.e, "an unlocked hold", m.clients[0], h, lockmw.ErrNotHeld)
 	}
 }
 
 func (m *model) cancel(t *rapid.T) {
 	if len(m.queue) == 0 {
-		t.Skip("nobody waits")
+		t.Skip("no waiters")
 	}
 	w := env.Draw(t, "waiter", m.queue)
 	w.Cancel()

@@ -11,15 +11,15 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// PassTime implements env.Model: it lets all fixed leases and all limited waits run out, also those of calls that are let in
-// meanwhile. It takes things in the order in which they happen.
+// PassTime implements env.Model. It lets all fixed leases and limited waits expire, including those of calls that are admitted
+// in the meantime, and follows events in order.
 func (m *model) PassTime(*rapid.T) {
 	for m.timed() {
 		m.e.Eventually(2*modelFixed+env.AcceptWindow, func() string {
 			if m.somethingHappened() {
 				return ""
 			}
-			return "leases and waits do not run out"
+			return "leases and waits do not expire"
 		})
 		if m.e.T.Failed() {
 			return
@@ -30,15 +30,14 @@ func (m *model) PassTime(*rapid.T) {
 	m.quiet()
 }
 
-// rest has what happens in the same instant come to its end, where instants are exact: a call that gives up lets
-// others in before it has returned itself.
+// rest completes all events of the same instant in a bubble: a call that gives up admits others before it returns.
 func (m *model) rest() {
 	if m.e.Config.Bubble {
 		synctest.Wait()
 	}
 }
 
-// timed reports whether anything is left that ends by itself.
+// timed reports whether a fixed lease or a limited wait is left.
 func (m *model) timed() bool {
 	return slices.ContainsFunc(m.owners, func(o *owner) bool { return o.fixed }) ||
 		slices.ContainsFunc(m.queue, func(w *rwCall) bool { return w.limited })
@@ -54,7 +53,7 @@ func (m *model) nextLost() *owner {
 	return m.owners[i]
 }
 
-// nextReturned is first who has given up, as that may be why others have not.
+// nextReturned prefers a call that has given up, because it may have admitted the others.
 func (m *model) nextReturned() *rwCall {
 	i := slices.IndexFunc(m.queue, func(w *rwCall) bool { return w.Returned() && w.Err != nil })
 	if i < 0 {
@@ -66,7 +65,7 @@ func (m *model) nextReturned() *rwCall {
 	return m.queue[i]
 }
 
-// happens has the model follow one thing that happened.
+// happens applies one event to the model.
 func (m *model) happens() {
 	if o := m.nextLost(); o != nil {
 		m.loses(o)
@@ -74,23 +73,23 @@ func (m *model) happens() {
 	}
 	w := m.nextReturned()
 	if w.Err == nil {
-		m.e.T.Fatalf("a call has the lock, for reading: %v, which it should wait for", w.reads)
+		m.e.T.Fatalf("a call (reads: %v) has the lock but should wait", w.reads)
 	}
 	m.gaveUp(w)
 	m.leaves(w)
 }
 
-// gaveUp checks that a call's time was up.
+// gaveUp checks that a call gave up because of its limit.
 func (m *model) gaveUp(w *rwCall) {
 	m.e.T.Helper()
 	if !w.limited {
-		m.e.T.Fatalf("a call has given up: %v", w.Err)
+		m.e.T.Fatalf("a call without a limit has given up: %v", w.Err)
 	}
-	m.e.Is("a wait that ran out", w.Err, lockmw.ErrBusy)
+	m.e.Is("an expired wait", w.Err, lockmw.ErrBusy)
 	m.queue = slices.DeleteFunc(m.queue, func(other *rwCall) bool { return other == w })
 }
 
-// loses ends an owner whose lease has run out.
+// loses ends an owner whose lease has expired.
 func (m *model) loses(o *owner) {
 	for _, h := range o.holds {
 		m.e.Is("the cause of a hold's end", context.Cause(h.ctx), lockmw.ErrLost)
@@ -103,8 +102,8 @@ func (m *model) loses(o *owner) {
 	}
 }
 
-// succeed is what follows the end of the last lease: nobody knows of which phase that was, so that
-// readers or a writer may come next.
+// succeed grants the lock after the last lease has expired. It is unknown which phase that ended, so readers or a writer may be
+// next.
 func (m *model) succeed() {
 	for len(m.queue) > 0 {
 		m.firstReturns(m.e.Soon + modelFixed/50 + env.PollInterval)
@@ -116,7 +115,7 @@ func (m *model) succeed() {
 		case next.reads:
 			m.admitReaders()
 			return
-		default: // those before it have returned, or are readers
+		default: // all calls in front have returned or are readers
 			m.admit(m.nextWriter())
 			return
 		}

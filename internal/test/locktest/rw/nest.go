@@ -10,20 +10,20 @@ import (
 )
 
 var upgrades = []env.Scenario{
-	env.Case("an upgrade fails at once and changes nothing", upgradeFails, env.TwoSided|env.Shares),
-	env.Case("an upgrade through the lock of another key fails", upgradeThroughAnotherKey, env.TwoSided|env.Shares|env.Sample),
-	env.Case("an upgrade is none when the read hold was unlocked", noUpgradeAfterUnlock, env.TwoSided|env.Shares|env.Sample),
-	env.Case("read in read does not wait for a writer that waits", readInRead, env.TwoSided|env.Shares),
-	env.Case("a write hold that is unlocked before its nested read lets in readers only", writeUnlockedFirst, env.TwoSided|env.Shares),
+	env.Case("an upgrade fails immediately and changes nothing", upgradeFails, env.TwoSided|env.Shares),
+	env.Case("an upgrade below the lock of another key fails", upgradeThroughAnotherKey, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a write lock after the read hold was unlocked is not an upgrade", noUpgradeAfterUnlock, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a nested read does not wait for a waiting writer", readInRead, env.TwoSided|env.Shares),
+	env.Case("unlocking a write hold before its nested read admits only readers", writeUnlockedFirst, env.TwoSided|env.Shares),
 }
 
-// nest takes the lock once more in the context of a hold, for which it must not wait.
+// nest re-enters the lock in a hold's context and checks that the call does not wait.
 func nest(e *env.Env, ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold) {
 	e.T.Helper()
 	start := time.Now()
 	inner, hold, err := l.Lock(ctx, key, opts...)
 	if err != nil {
-		e.T.Fatalf("nested: %v", err)
+		e.T.Fatalf("nested Lock: %v", err)
 	}
 	if took := e.Pace.Since(start); took > e.Soon {
 		e.T.Errorf("re-entry took %v", took)
@@ -38,7 +38,7 @@ func unnest(e *env.Env, h *lockmw.Hold) {
 	}
 }
 
-// noUpgrade checks that writing in ctx, which reads, is refused at once.
+// noUpgrade checks that a write lock in ctx, which has a read hold, is refused immediately.
 func noUpgrade(e *env.Env, ctx context.Context, c *env.Client, key string) {
 	e.T.Helper()
 	for _, opts := range [][]lockmw.Option{nil, {lockmw.WithWait(0)}, {lockmw.WithWait(time.Hour)}} {
@@ -57,7 +57,7 @@ func noUpgrade(e *env.Env, ctx context.Context, c *env.Client, key string) {
 	}
 }
 
-// stays returns a check that the server keeps of key what it keeps now, and got no command about it.
+// stays returns a check that the server's data of key are unchanged and that c has sent no command about it.
 func stays(e *env.Env, c *env.Client, key string) (check func()) {
 	e.T.Helper()
 	if e.Server == nil {
@@ -96,7 +96,7 @@ func upgradeFails(e *env.Env) {
 		e.T.Errorf("the read hold has ended: %v", err)
 	}
 	w := e.Wait(other.RW, key)
-	noUpgrade(e, ctx, c, key) // also while somebody else waits to write
+	noUpgrade(e, ctx, c, key) // also while another call waits to write
 	release(e, reader)
 	w.IsWaiting()
 	e.Unlock(ctx, held)
@@ -110,7 +110,7 @@ func upgradeThroughAnotherKey(e *env.Env) {
 	noUpgrade(e, inner, c, key)
 	innermost, nested := nest(e, inner, c.Reader(), key)
 	noUpgrade(e, innermost, c, key)
-	_, again := nest(e, innermost, c.RW, between) // that is no upgrade of it
+	_, again := nest(e, innermost, c.RW, between) // re-entry of between, not an upgrade
 	unnest(e, again)
 	unnest(e, nested)
 	e.Unlock(inner, writing)
@@ -129,7 +129,7 @@ func readInRead(e *env.Env) {
 	c, other, key := e.Client(), e.Client(), e.Key("item")
 	ctx, held := e.Lock(c.Reader(), key)
 	w := e.Wait(other.RW, key)
-	late := behind(e, c, key) // of another owner: behind the writer
+	late := behind(e, c, key) // a different owner, so behind the writer
 	for _, opt := range []lockmw.Option{lockmw.WithWait(0), lockmw.WithWait(time.Hour)} {
 		_, nested := nest(e, ctx, c.Reader(), key, opt)
 		if nested.Token() != held.Token() {
@@ -156,16 +156,16 @@ func writeUnlockedFirst(e *env.Env) {
 		}
 	}, readers)
 	if inner.Err() == nil {
-		e.T.Error("the nested hold goes on without the context that it was taken with")
+		e.T.Error("the nested hold outlived the context that it was taken with")
 	}
-	e.Is("Unlock once more", held.Hold.Unlock(), lockmw.ErrNotHeld)
+	e.Is("second Unlock", held.Hold.Unlock(), lockmw.ErrNotHeld)
 	writer.IsWaiting()
 	release(e, holds...)
 	writer.IsWaiting()
 	if err := held.End(nested.Unlock); err != nil {
 		e.T.Errorf("Unlock of the nested hold: %v", err)
 	}
-	e.Is("Unlock of the nested hold once more", nested.Unlock(), lockmw.ErrNotHeld)
+	e.Is("second Unlock of the nested hold", nested.Unlock(), lockmw.ErrNotHeld)
 	e.Unlock(writer.Gets(e.Soon))
 	e.Free(other.RW, key)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Phase-fair: those who read come in together, and take turns with each single one who writes.
+// Phase-fair: all waiting readers are admitted together, alternating with single writers.
 var phases = []env.Scenario{
-	env.Case("readers that keep coming delay a writer by one phase", readersKeepComing, env.TwoSided|env.Shares),
-	env.Case("writers that keep coming delay a reader by one of them", writersKeepComing, env.TwoSided|env.Shares),
-	env.Case("a writer's release lets in 300 readers with no writer in between", func(e *env.Env) { admitsAll(e, false) }, env.TwoSided|env.Shares),
+	env.Case("a stream of readers delays a writer by one phase", readersKeepComing, env.TwoSided|env.Shares),
+	env.Case("a stream of writers delays a reader by one writer", writersKeepComing, env.TwoSided|env.Shares),
+	env.Case("a writer's release admits 300 readers, with no writer in between", func(e *env.Env) { admitsAll(e, false) }, env.TwoSided|env.Shares),
 	env.Case("readers and single writers take turns", phasesAlternate, env.TwoSided|env.Shares),
 	env.Case("readers carry the token of the writer before them", tokensOfPhases, env.TwoSided|env.Shares|env.Sample),
 }
@@ -38,7 +38,7 @@ func release(e *env.Env, holds ...*judge.Held) {
 	}
 }
 
-// together checks that all of the calls get the lock at once and without one of them having unlocked.
+// together checks that all calls get the lock immediately, without any of them unlocking.
 func together(e *env.Env, waiters []*env.Waiter) (holds []*judge.Held) {
 	e.T.Helper()
 	start := time.Now()
@@ -49,16 +49,16 @@ func together(e *env.Env, waiters []*env.Waiter) (holds []*judge.Held) {
 	return holds
 }
 
-// behind starts a call that reads while others do, and returns when it waits for a writer that came
-// before: until c's process has heard of that one, its readers share what they have.
+// behind starts a reader while others read, and returns once it waits behind a queued writer. Until c's process knows of that
+// writer, its readers share their hold.
 func behind(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) *env.Waiter {
 	e.T.Helper()
 	heard(e, c, key, opts...)
 	return e.Wait(c.Reader(), key, opts...)
 }
 
-// heard waits until those of c's process who have the lock for reading know that somebody waits to
-// write. The options are theirs: who has others shares nothing with them.
+// heard waits until the readers of c's process know that a writer waits. opts must equal theirs, because only equal options
+// share a hold.
 func heard(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) {
 	e.T.Helper()
 	if e.Config.Bubble {
@@ -81,10 +81,10 @@ func readersKeepComing(e *env.Env) {
 	for _, c := range clients {
 		defer e.Crowd(c.Reader(), key, readers/len(clients), work)()
 	}
-	// Each of them may have been let in before the writer came, and be seen later only.
+	// Each reader may have been admitted before the writer queued, and recorded afterwards.
 	most := readers
 	if !e.Config.Bubble {
-		most *= 6 // until a process has heard of the writer its readers go in and out
+		most *= 6 // until a process knows of the writer, its readers come and go
 	}
 	for range rounds {
 		gets(e, key, 3*readers)
@@ -92,13 +92,13 @@ func readersKeepComing(e *env.Env) {
 		before := e.Rec.Grants(key)
 		_, held := w.Gets(env.Patience)
 		if n := held.Nth - 1 - before; n > most {
-			e.T.Errorf("%d readers were let in while a writer waited, more than %d", n, most)
+			e.T.Errorf("%d readers were admitted while a writer waited, more than %d", n, most)
 		}
 		release(e, held)
 	}
 }
 
-// gets waits until key was granted n times more.
+// gets waits until key is granted n more times.
 func gets(e *env.Env, key string, n int) {
 	e.T.Helper()
 	enough := e.Rec.Grants(key) + n
@@ -106,7 +106,7 @@ func gets(e *env.Env, key string, n int) {
 		if e.Rec.Grants(key) >= enough {
 			return ""
 		}
-		return "the crowd does not get on"
+		return "the crowd makes no progress"
 	})
 }
 
@@ -118,18 +118,18 @@ func writersKeepComing(e *env.Env) {
 	}
 	for range rounds {
 		gets(e, key, writers)
-		r, _ := e.Arrive(e.Ctx, reader.Reader(), key) // the writers of a busy machine may all be on their way
+		r, _ := e.Arrive(e.Ctx, reader.Reader(), key) // on a busy machine no writer may hold the lock at this moment
 		before := e.Rec.Grants(key)
 		_, held := r.Gets(env.Patience)
 		if n := held.Nth - 1 - before; n > 1 {
-			e.T.Errorf("%d writers were let in while a reader waited", n)
+			e.T.Errorf("%d writers were admitted while a reader waited", n)
 		}
 		release(e, held)
 	}
 }
 
-// letsIn has the readers that wait let in by a hold for writing, which is released or becomes one for reading.
-func letsIn(e *env.Env, c *env.Client, writer *judge.Held, downgrades bool) {
+// admit admits the waiting readers by releasing or downgrading a write hold.
+func admit(e *env.Env, c *env.Client, writer *judge.Held, downgrades bool) {
 	e.T.Helper()
 	if downgrades {
 		downgrade(e, c, writer)
@@ -138,7 +138,7 @@ func letsIn(e *env.Env, c *env.Client, writer *judge.Held, downgrades bool) {
 	}
 }
 
-// admitsAll has 300 readers wait for a writer, with writers before, among and after them.
+// admitsAll makes 300 readers wait for a writer, with other writers before, among and behind them.
 func admitsAll(e *env.Env, downgrades bool) {
 	const n = 300
 	clients, key := e.Clients(4), e.Key("item")
@@ -148,11 +148,11 @@ func admitsAll(e *env.Env, downgrades bool) {
 		if i%(n/3) == 0 {
 			writers = append(writers, e.Wait(clients[i%3].RW, key))
 		}
-		// With leases of their own they share no place in the queue.
+		// Different leases prevent readers from sharing a ticket.
 		readers = append(readers, e.Wait(clients[i%4].Reader(), key, lockmw.WithLease(time.Minute+time.Duration(i)*time.Second)))
 	}
 	writers = append(writers, e.Wait(clients[1].RW, key))
-	late := admitted(e, n, func() { letsIn(e, clients[0], first, downgrades) }, readers)
+	late := admitted(e, n, func() { admit(e, clients[0], first, downgrades) }, readers)
 	for _, w := range writers {
 		w.IsWaiting()
 	}
@@ -164,13 +164,13 @@ func admitsAll(e *env.Env, downgrades bool) {
 	for i, w := range writers {
 		_, held := w.Gets(e.Soon)
 		if held.Nth != 1+n+1+i {
-			e.T.Errorf("the writer was grant %d, after one writer and %d readers", held.Nth, n)
+			e.T.Errorf("the writer received grant %d, after one writer and %d readers", held.Nth, n)
 		}
 		release(e, held)
 	}
 }
 
-// admitted checks that do lets in the readers, all at once.
+// admitted checks that do admits all readers together.
 func admitted(e *env.Env, n int, do func(), readers []*env.Waiter) []*judge.Held {
 	e.T.Helper()
 	for _, r := range readers {
@@ -178,7 +178,7 @@ func admitted(e *env.Env, n int, do func(), readers []*env.Waiter) []*judge.Held
 	}
 	do()
 	if n > 100 && !e.Config.Bubble {
-		readers[len(readers)-1].Returns(4 * e.Soon) // which are many for a machine that is busy
+		readers[len(readers)-1].Returns(4 * e.Soon) // this many take time on a busy machine
 	}
 	return together(e, readers)
 }
@@ -194,7 +194,7 @@ func phasesAlternate(e *env.Env) {
 		readers = append(readers, e.Wait(clients[(round+2)%3].Reader(), key))
 		release(e, held)
 		holds := together(e, readers)
-		next := behind(e, clients[1], key) // comes while they read and writers wait
+		next := behind(e, clients[1], key) // queued while others read and writers wait
 		release(e, holds[0])
 		release(e, holds[2])
 		writers[0].IsWaiting()
@@ -221,7 +221,7 @@ func tokensOfPhases(e *env.Env) {
 		release(e, last)
 		for _, held := range together(e, waiting) {
 			if held.Token() != token {
-				e.T.Errorf("after the writer's token %d a reader has %d", token, held.Token())
+				e.T.Errorf("after the writer's token %d a reader has token %d", token, held.Token())
 			}
 			release(e, held)
 		}

@@ -12,10 +12,10 @@ import (
 // Late and repeated commands of both sides.
 var replays = []env.Scenario{
 	env.Case("a late copy of a downgrade changes nothing", lateDowngrade, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("every command of a downgraded hold, repeated after its release, changes nothing", replayOfDowngraded, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("repeating all commands of a downgraded hold after its release changes nothing", replayOfDowngraded, env.TwoSided|env.OnServer|env.Shares),
 }
 
-// inEachPhase calls check while nobody has key, while a reader of c has it and while a writer has.
+// inEachPhase calls check while key is free, while a reader of c holds it, and while a writer of c holds it.
 func inEachPhase(e *env.Env, c *env.Client, key string, check func()) {
 	e.T.Helper()
 	check()
@@ -30,7 +30,7 @@ func inEachPhase(e *env.Env, c *env.Client, key string, check func()) {
 	}
 }
 
-// marked waits until an id of key is marked as over.
+// marked waits until key has a done mark.
 func marked(e *env.Env, key string) {
 	e.T.Helper()
 	e.Eventually(env.Patience, func() string {
@@ -46,24 +46,24 @@ func lateDowngrade(e *env.Env) {
 	held := write(e, c, key)
 	late := c.Copied(key, func() { downgrade(e, c, held) })
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Server.Unchanged(key, before)
 	release(e, held)
-	inEachPhase(e, other, key, func() { e.Server.Arrives(late) })
-	held = write(e, c, key, lockmw.WithWait(e.Ample(e.Soon))) // another one of the same process
+	inEachPhase(e, other, key, func() { e.Server.Deliver(late) })
+	held = write(e, c, key, lockmw.WithWait(e.Ample(e.Soon))) // another hold of the same process
 	before = e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Arrives(late)
+	e.Server.Deliver(late)
 	e.Server.Unchanged(key, before)
 	e.Busy(other.Reader(), key)
 	release(e, held)
 }
 
-// repeated runs recorded scripts again in each phase.
+// repeated reruns recorded scripts in each phase.
 func repeated(e *env.Env, c *env.Client, key string, scripts []redistest.Command) {
 	e.T.Helper()
 	inEachPhase(e, c, key, func() {
 		before := e.Server.Show(e.Server.RedisKey(key))
-		e.Server.Again(scripts, key, func() { e.Server.Unchanged(key, before) })
+		e.Server.Rerun(scripts, key, func() { e.Server.Unchanged(key, before) })
 	})
 }
 
@@ -83,7 +83,7 @@ func replayOfDowngraded(e *env.Env) {
 	release(e, held)
 	scripts := c.Wire.Sent()
 	before := e.Server.Show(e.Server.RedisKey(key))
-	e.Server.Again(scripts, key, func() { e.Server.Unchanged(key, before) })
+	e.Server.Rerun(scripts, key, func() { e.Server.Unchanged(key, before) })
 	release(e, beside)
 	repeated(e, other, key, scripts)
 }

@@ -1,4 +1,4 @@
-// Package rw has the scenarios of an RWLocker, whose two sides are tested together, and the model that all locks are compared with.
+// Package rw contains the scenarios of RWLockers, with both sides together, and the model that all locks are compared with.
 package rw
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/env"
 )
 
-// Groups are the scenarios, by what they are about.
+// Groups are the scenarios, by subject.
 var Groups = []env.Group{
 	{Name: "read-write", Scenarios: slices.Concat(
 		phases, upgrades, downgrades, readerLeases, killedReaders, mixedKinds, readWriteTries, readersLeaving,

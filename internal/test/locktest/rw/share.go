@@ -11,18 +11,18 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Readers of one process share a hold in Redis for as long as no writer waits.
+// Readers of one process share a hold in Redis while no writer waits.
 var sharing = []env.Scenario{
-	env.Case("readers of one process that come and go send few commands", readersSendLittle, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("readers share a hold again after a writer that has given up", shareAfterCancel, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("readers that join are kept by no server beyond their context", silentJoin, env.TwoSided|env.OnServer|env.Shares),
-	env.Case("a writer that comes while nobody hears of it is delayed by a licence at most", writerUnheard, env.TwoSided|env.InRealTime|env.Alone|env.Sample),
+	env.Case("many short reads of one process send few commands", readersSendLittle, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("readers share a hold again after a writer has given up", shareAfterCancel, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a silent server does not keep joining readers beyond their context", silentJoin, env.TwoSided|env.OnServer|env.Shares),
+	env.Case("a writer that readers do not hear of waits for at most 100 ms", writerUnheard, env.TwoSided|env.InRealTime|env.Alone|env.Sample),
 }
 
-// licence is for how long readers may join without asking whether a writer waits.
-const licence = 100 * time.Millisecond
+// sharePeriod is how long readers may join without asking the server for waiting writers.
+const sharePeriod = 100 * time.Millisecond
 
-// scripts are the commands of c about key since it was recorded.
+// scripts returns the scripts about key that c has sent since recording began.
 func scripts(c *env.Client, key string) (sent []redistest.Command) {
 	for _, command := range c.Wire.Sent() {
 		if command.IsScript() && command.Concerns(key) {
@@ -32,7 +32,7 @@ func scripts(c *env.Client, key string) (sent []redistest.Command) {
 	return sent
 }
 
-// readsOf takes key n times for reading.
+// readsOf takes n read holds of key.
 func readsOf(e *env.Env, c *env.Client, key string, n int, opts ...lockmw.Option) []*judge.Held {
 	e.T.Helper()
 	holds := make([]*judge.Held, n)
@@ -63,7 +63,7 @@ func readersSendLittle(e *env.Env) {
 	}
 	wg.Wait()
 	took := time.Since(start)
-	most := 20 + 4*int(took/(100*time.Millisecond)) // each licence, and when they happen to be all out
+	most := 20 + 4*int(took/(100*time.Millisecond)) // the first calls, each sharing period, and moments without readers
 	if n := len(scripts(c, key)); n > most {
 		e.T.Errorf("%d reads in %v sent %d commands, more than %d", readers*rounds, took, n, most)
 	}
@@ -79,7 +79,7 @@ func shareAfterCancel(e *env.Env) {
 	nobodyQueued(e, key)
 	holds := readsOf(e, a, key, 20)
 	if n := len(shares(e, key)); n > 4 {
-		e.T.Errorf("after a writer that has given up %d readers have %d holds", len(holds), n)
+		e.T.Errorf("after a writer gave up, %d readers have %d holds", len(holds), n)
 	}
 	release(e, holds...)
 	release(e, first)
@@ -91,7 +91,7 @@ func silentJoin(e *env.Env) {
 	held := read(e, c, key)
 	release(e, read(e, c, key))
 	c.Wire.Silence()
-	e.Pass(2 * licence) // until it is not known any more whether a writer waits
+	e.Pass(2 * sharePeriod) // readers may not join any more
 	c.AsReader().SilentCall(key)
 	c.AsReader().SilentCall(key, lockmw.WithWait(0))
 	c.Wire.Restore()
@@ -107,6 +107,6 @@ func writerUnheard(e *env.Env) {
 		gets(e, key, 50)
 		e.Server.Admin.ClientKillByFilter(e.Ctx, "TYPE", "pubsub")
 		w := e.Wait(b.RW, key)
-		e.Unlock(w.Gets(licence + e.Soon))
+		e.Unlock(w.Gets(sharePeriod + e.Soon))
 	}
 }

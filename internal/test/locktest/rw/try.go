@@ -9,7 +9,7 @@ import (
 )
 
 var readWriteTries = []env.Scenario{
-	env.Case("a try that fails names who is in the way", tryNamesHolders, env.TwoSided|env.Shares|env.Sample),
+	env.Case("a busy TryLock names the holders", tryNamesHolders, env.TwoSided|env.Shares|env.Sample),
 }
 
 func tryNamesHolders(e *env.Env) {
@@ -26,22 +26,22 @@ func tryNamesHolders(e *env.Env) {
 	release(e, writer)
 }
 
-// names checks that a try fails with the holders' tokens in its error.
+// names checks that TryLock fails with the holders' tokens in its error.
 func names(e *env.Env, l lockmw.Locker, key string, holds ...*judge.Held) {
 	e.T.Helper()
 	_, _, err := e.Rec.Lock(e.Ctx, l, key, lockmw.WithWait(0))
 	failure, ok := errors.AsType[*lockmw.Error](err)
 	if !ok {
-		e.T.Errorf("a try: %v", err)
+		e.T.Errorf("TryLock: %v", err)
 		return
 	}
 	if len(failure.Holders) != len(holds) {
-		e.T.Errorf("in the way are %d, not %+v", len(holds), failure.Holders)
+		e.T.Errorf("want %d holders in the error, got %+v", len(holds), failure.Holders)
 		return
 	}
 	for _, h := range failure.Holders {
 		if h.Token != holds[0].Token() || h.Process == "" || h.Owner == "" {
-			e.T.Errorf("in the way is %+v, not the hold of token %d", h, holds[0].Token())
+			e.T.Errorf("the error names %+v, want the holder of token %d", h, holds[0].Token())
 		}
 	}
 }

@@ -1,3 +1,3 @@
-// Package several has the scenarios of faults that only several servers have, judged as all others are. It is nothing but
+// Package several tests faults that need several servers, with the same judges as all other scenarios. It contains only
 // tests.
 package several

@@ -8,31 +8,31 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// An absence is how a master goes away, and comes back.
+// An absence is a way in which a master becomes unavailable and returns.
 type absence struct {
-	goes, returns func(t *testing.T, servers replaceable, master int)
-	divides       bool // clients still reach it
+	takeDown, bringBack func(t *testing.T, servers replaceable, master int)
+	isolates            bool // clients still reach it
 }
 
-// absences are what Sentinels, or the rest of a Cluster, replace a master for. One that is stopped keeps all connections
-// open, and one that is cut off does what clients ask for.
+// absences are the faults that make Sentinels or a Cluster replace a master. A stopped master keeps its connections open. A
+// master that is cut off still serves clients.
 var absences = map[string]absence{
 	"killed": {
-		goes:    func(_ *testing.T, servers replaceable, master int) { servers.Servers()[master].Kill() },
-		returns: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Restart(t) },
+		takeDown:  func(_ *testing.T, servers replaceable, master int) { servers.Servers()[master].Kill() },
+		bringBack: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Restart(t) },
 	},
 	"stopped": {
-		goes:    func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Pause(t) },
-		returns: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Resume(t) },
+		takeDown:  func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Pause(t) },
+		bringBack: func(t *testing.T, servers replaceable, master int) { servers.Servers()[master].Resume(t) },
 	},
 	"cut off": {
-		goes:    func(_ *testing.T, servers replaceable, master int) { servers.CutOff(master) },
-		returns: func(_ *testing.T, servers replaceable, master int) { servers.Rejoin(master) },
-		divides: true,
+		takeDown:  func(_ *testing.T, servers replaceable, master int) { servers.CutOff(master) },
+		bringBack: func(_ *testing.T, servers replaceable, master int) { servers.Rejoin(master) },
+		isolates:  true,
 	},
 }
 
-// replaced are servers of which one takes the place of another that is away.
+// replaced are the topologies that replace an unavailable master.
 var replaced = map[string]func(t *testing.T, divisible bool) replaceable{
 	"Cluster": func(t *testing.T, divisible bool) replaceable {
 		if divisible {
@@ -68,7 +68,7 @@ type aSentinel struct{ *redistest.Sentinel }
 func (s aSentinel) master(string) int               { return s.Master() }
 func (s aSentinel) awaitPromoted(_ string, old int) { s.AwaitPromoted(old) }
 
-// onReplaced runs test for each way in which a master is replaced. start starts the servers.
+// onReplaced runs test for each topology and each absence that some accepts. start starts the servers.
 func onReplaced(t *testing.T, some func(how absence) bool, test func(t *testing.T, start func(t *testing.T) replaceable, how absence)) {
 	suite.NeedsFull(t, "servers take seconds to be replaced")
 	for topology, start := range replaced {
@@ -78,13 +78,13 @@ func onReplaced(t *testing.T, some func(how absence) bool, test func(t *testing.
 			}
 			t.Run(topology+", "+name, func(t *testing.T) {
 				t.Parallel()
-				test(t, func(t *testing.T) replaceable { return start(t, how.divides) }, how)
+				test(t, func(t *testing.T) replaceable { return start(t, how.isolates) }, how)
 			})
 		}
 	}
 }
 
-// newEnv makes what a scenario on servers of its own runs on.
+// newEnv makes the environment of a scenario with its own servers.
 func newEnv(t *testing.T, start func(t *testing.T) replaceable) (e *env.Env, servers replaceable) {
 	t.Helper()
 	e = env.New(t, env.Config{

@@ -17,24 +17,24 @@ import (
 
 func TestMain(m *testing.M) { locktest.Main(m) }
 
-// kinds are what the faults meet, side by side.
+// kinds are the kinds of locks under test; all run in parallel.
 var kinds = map[string]func(c *lockmw.Client) lockmw.Locker{
 	"plain": func(c *lockmw.Client) lockmw.Locker { return c },
 	"fair":  func(c *lockmw.Client) lockmw.Locker { return fairlock.New(c) },
 	"write": func(c *lockmw.Client) lockmw.Locker { return rwlock.New(c) },
 }
 
-// crowds contend for a key by locks of each kind, from several Clients. Beside them holds of each kind are kept.
+// crowds contend for one key per kind of lock, from several Clients. In parallel, one hold of each kind is kept.
 type crowds struct {
 	e     *env.Env
-	keys  map[string]string // of each kind
+	keys  map[string]string // by kind
 	kept  map[string]*judge.Held
-	rival *env.Client // of those who keep them
+	rival *env.Client // contends with kept
 	stop  []func()
 }
 
-// gather starts crowds on keys that one master has. Leases of locks that are kept last for lease.
-func gather(t *testing.T, start func(t *testing.T) replaceable, lease time.Duration, opts ...lockmw.ClientOption) (*crowds, replaceable) {
+// startCrowds starts crowds on keys of one master. Kept holds have this lease.
+func startCrowds(t *testing.T, start func(t *testing.T) replaceable, lease time.Duration, opts ...lockmw.ClientOption) (*crowds, replaceable) {
 	t.Helper()
 	e, servers := newEnv(t, start)
 	master := servers.master(e.Server.RedisKey(e.Key("first")))
@@ -60,30 +60,30 @@ func gather(t *testing.T, start func(t *testing.T) replaceable, lease time.Durat
 	return all, servers
 }
 
-// goOn waits until each crowd has had its lock more often.
-func (all *crowds) goOn(after string) {
+// awaitGrants waits until each key is granted 50 more times.
+func (all *crowds) awaitGrants(after string) {
 	all.e.TB.Helper()
 	for kind, key := range all.keys {
 		enough := all.e.Rec.Grants(key) + 50
 		all.e.Eventually(env.Patience, func() string {
 			if all.e.Rec.Grants(key) < enough && !all.e.T.Failed() {
-				return after + " nobody gets the lock: " + kind
+				return after + ": no grants of kind " + kind
 			}
 			return ""
 		})
 	}
 }
 
-// areKept checks that nobody else gets what is kept.
-func (all *crowds) areKept() {
+// checkKept checks that all kept locks are still held.
+func (all *crowds) checkKept() {
 	all.e.TB.Helper()
 	for kind, held := range all.kept {
 		all.e.Busy(kinds[kind](all.rival.Redis), held.Key())
 	}
 }
 
-// disperse ends the crowds, and checks what they were promised.
-func (all *crowds) disperse() {
+// finish stops the crowds and checks the guarantees.
+func (all *crowds) finish() {
 	all.e.TB.Helper()
 	for _, held := range all.kept {
 		all.e.Unlock(held.Ctx, held)
@@ -97,31 +97,31 @@ func (all *crowds) disperse() {
 	all.e.Server.CheckClean()
 }
 
-// What moves with all data, or is taken over with them, loses no lock: nothing is seen of it but a delay.
-func TestLocksOutliveChangesOfTheirNode(t *testing.T) {
+// Moving slots and planned fail-overs lose no lock; they only delay calls.
+func TestLocksSurviveSlotMovesAndFailOvers(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	var c *redistest.Cluster
-	all, _ := gather(t, func(t *testing.T) replaceable {
+	all, _ := startCrowds(t, func(t *testing.T) replaceable {
 		c = redistest.NewCluster(t, 2, 1)
 		return aCluster{c}
 	}, 5*time.Second)
-	all.goOn("to begin with")
+	all.awaitGrants("at the start")
 	for kind, key := range all.keys {
 		c.BeginMove(all.e.Server.RedisKey(key))
-		all.e.Pass(50 * time.Millisecond) // of contention in the midst of the move
+		all.e.Pass(50 * time.Millisecond) // contention during the move
 		c.FinishMove(all.e.Server.RedisKey(key))
 		c.Move(all.e.Server.RedisKey(all.kept[kind].Key()))
-		all.goOn("after the move of " + kind)
+		all.awaitGrants("after the move of " + kind)
 	}
-	all.areKept()
+	all.checkKept()
 	c.Depose(all.e.Server.RedisKey(all.keys["plain"]))
-	all.goOn("after a planned fail-over")
-	all.areKept()
-	all.disperse()
+	all.awaitGrants("after a planned fail-over")
+	all.checkKept()
+	all.finish()
 }
 
-// Calls at the nodes between which slots move take place one after the other, whatever becomes of their connections.
-func TestAHistoryOverSlotsThatMoveIsLinearizable(t *testing.T) {
+// Calls are linearizable while their slot moves between nodes, even if connections break.
+func TestAHistoryDuringSlotMovesIsLinearizable(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
 	var c *redistest.Cluster
@@ -132,25 +132,25 @@ func TestAHistoryOverSlotsThatMoveIsLinearizable(t *testing.T) {
 	fault.Linearizability(e, func(key string) {
 		at := e.Server.RedisKey(key)
 		c.BeginMove(at)
-		e.Pass(10 * time.Millisecond) // of calls in the midst of the move
+		e.Pass(10 * time.Millisecond) // calls during the move
 		c.FinishMove(at)
 	})
 }
 
-// What replicas have acknowledged is not lost with their master, whatever it was doing.
-func TestNobodyGetsInBesideAHolderWhenAMasterIsReplaced(t *testing.T) {
+// State that replicas acknowledged survives the loss of their master, however it fails.
+func TestAcknowledgedHoldsSurviveTheLossOfTheirMaster(t *testing.T) {
 	every := func(absence) bool { return true }
 	onReplaced(t, every, func(t *testing.T, start func(t *testing.T) replaceable, how absence) {
-		all, servers := gather(t, start, 30*time.Second, lockmw.WithReplicas(1, 100*time.Millisecond))
-		all.goOn("to begin with")
+		all, servers := startCrowds(t, start, 30*time.Second, lockmw.WithReplicas(1, 100*time.Millisecond))
+		all.awaitGrants("at the start")
 		key := all.e.Server.RedisKey(all.keys["fair"])
 		master := servers.master(key)
-		how.goes(t, servers, master)
+		how.takeDown(t, servers, master)
 		servers.awaitPromoted(key, master)
-		how.returns(t, servers, master) // as a replica, without which nothing counts
-		all.goOn("after the fail-over")
-		all.areKept()
+		how.bringBack(t, servers, master) // as a replica, which WithReplicas needs
+		all.awaitGrants("after the fail-over")
+		all.checkKept()
 		servers.AwaitSettled()
-		all.disperse()
+		all.finish()
 	})
 }

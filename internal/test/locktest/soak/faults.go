@@ -11,19 +11,19 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// A strike is one kind of fault of the soak.
+// A strike is a kind of fault.
 type strike struct {
 	name   string
 	weight int
-	most   time.Duration // how long it lasts at the longest; 0: an instant
+	most   time.Duration // maximum duration; 0: an instant
 	do     func(s *soak, p *slot) (lift func())
 }
 
-// Strikes draw the same numbers whether or not they can be done now, so that a seed repeats them.
+// strikes draw the same random numbers whether or not they are possible now, so that a seed repeats them.
 var strikes = []strike{
 	{"nothing", 5, 0, func(*soak, *slot) func() { return nil }},
 	{"child killed", 6, 0, func(s *soak, p *slot) func() {
-		if p.n == 0 || p.life.stopped { // the first one lives on, to see its memory
+		if p.n == 0 || p.life.stopped { // the first child survives, for its memory measurements
 			return nil
 		}
 		p.kill()
@@ -63,7 +63,7 @@ var strikes = []strike{
 	{"master deposed", 4, 0, func(s *soak, _ *slot) func() {
 		return s.change(func(c *redistest.Cluster, key string) bool {
 			master := c.Owner(key)
-			if s.faults.deposed[master] { // the others would not vote for that again for twice the node timeout
+			if s.faults.deposed[master] { // the others do not vote for it again within twice the node timeout
 				return false
 			}
 			s.faults.deposed[master] = true
@@ -73,7 +73,7 @@ var strikes = []strike{
 	}},
 }
 
-// proxied disturbs the connections of a child, which it has by a proxy if there is one server.
+// proxied disturbs the connections of a child, which has a proxy if there is one server.
 func proxied(disturb func(*redistest.Proxy)) func(*soak, *slot) func() {
 	return func(_ *soak, p *slot) func() {
 		if p.proxy == nil {
@@ -84,7 +84,7 @@ func proxied(disturb func(*redistest.Proxy)) func(*soak, *slot) func() {
 	}
 }
 
-// change changes the node of a key in a Cluster, unless do cannot. That takes a while, in which no other fault may last.
+// change changes the node of a key in a Cluster, if do can. This takes a while, so no other fault may be active.
 func (s *soak) change(do func(c *redistest.Cluster, key string) bool) func() {
 	key := s.keys[s.rng.IntN(len(s.keys))]
 	c, ok := s.e.Server.Deployment().(*redistest.Cluster)
@@ -94,14 +94,14 @@ func (s *soak) change(do func(c *redistest.Cluster, key string) bool) func() {
 	return func() {}
 }
 
-// faults are those of a soak.
+// faults are the faults of a soak.
 type faults struct {
 	s      *soak
 	counts *judge.Tally
 	lifts  []lift
-	paused bool // the server is
+	paused bool // the server is paused
 
-	deposed map[int]bool // nodes of a Cluster that were
+	deposed map[int]bool // deposed nodes of a Cluster
 }
 
 // A lift is the end of a fault.
@@ -110,7 +110,7 @@ type lift struct {
 	do func()
 }
 
-// strike has the next fault happen.
+// strike injects a random fault.
 func (f *faults) strike(now time.Duration) {
 	sum := 0
 	for i := range strikes {
@@ -129,10 +129,10 @@ func (f *faults) strike(now time.Duration) {
 		return
 	}
 	f.counts.Add(map[string]int{k.name: 1})
-	f.lifts = append(f.lifts, lift{now + time.Duration(part*part*float64(k.most)), do}) // most are short
+	f.lifts = append(f.lifts, lift{now + time.Duration(part*part*float64(k.most)), do}) // most faults are short
 }
 
-// lift ends the faults that have lasted long enough.
+// lift ends the faults that are due.
 func (f *faults) lift(now time.Duration) {
 	f.lifts = slices.DeleteFunc(f.lifts, func(l lift) bool {
 		if l.at > now {
@@ -146,7 +146,7 @@ func (f *faults) lift(now time.Duration) {
 // liftAll ends all faults.
 func (f *faults) liftAll() { f.lift(math.MaxInt64) }
 
-// command sends the server one.
+// command sends a command to the server.
 func (s *soak) command(send func(ctx context.Context) error) func() {
 	if s.faults.paused {
 		return nil
@@ -154,12 +154,12 @@ func (s *soak) command(send func(ctx context.Context) error) func() {
 	ctx, cancel := context.WithTimeout(s.e.Ctx, env.Patience)
 	defer cancel()
 	if err := send(ctx); err != nil {
-		s.t.Errorf("a command of the soak itself: %v", err)
+		s.t.Errorf("a command of the soak: %v", err)
 	}
 	return func() {}
 }
 
-// kill has the server break connections. It may break the one by which it is told to.
+// kill makes the server break connections, except the one that sends this command.
 func (s *soak) kill(kind string) func() {
 	return s.command(func(ctx context.Context) error {
 		return s.e.Server.Admin.ClientKillByFilter(ctx, "TYPE", kind, "SKIPME", "yes").Err()

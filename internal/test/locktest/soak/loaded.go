@@ -27,7 +27,7 @@ func (h *loaded) granted(hold *lockmw.Hold, asked, now time.Time) {
 	h.hold.Store(hold)
 }
 
-// renewed is told by the watchdog.
+// renewed reports a renewal by the watchdog.
 func (h *loaded) renewed(err error) {
 	hold := h.hold.Load()
 	if hold == nil {
@@ -41,17 +41,16 @@ func (h *loaded) renewed(err error) {
 	h.loader.report(&loadReport{Event: loadRenewed, Key: h.key, Token: hold.Token(), Deadline: judge.MachineTime(hold.Deadline())})
 }
 
-// work is what the lock is for: some time, and now and then a nested call.
+// work passes the time of a hold, and sometimes makes a nested call.
 func (h *loaded) work(ctx context.Context, p *plan) {
 	if p.nested {
 		h.nest(ctx)
 	}
-	env.Passes(ctx, p.work)
+	env.Sleep(ctx, p.work)
 	h.look(ctx)
 }
 
-// look checks that the context has not outlived the deadline, which is what a holder that was stopped
-// sees when it goes on.
+// look checks that the context has not outlived the deadline. A holder that was stopped runs this when it continues.
 func (h *loaded) look(ctx context.Context) {
 	before := time.Now()
 	if err := ctx.Err(); err == nil && !before.Before(h.hold.Load().Deadline()) {
@@ -59,7 +58,7 @@ func (h *loaded) look(ctx context.Context) {
 	}
 }
 
-// nest takes the lock once more, in its own context.
+// nest re-enters the lock in its own context.
 func (h *loaded) nest(ctx context.Context) {
 	outer := h.hold.Load()
 	_, inner, err := h.loader.locker.Lock(ctx, h.key)
@@ -94,7 +93,7 @@ func (h *loaded) unlock(ctx context.Context) {
 	}
 }
 
-// check finds it wrong if a hold is said to be lost before its deadline, or fails otherwise.
+// check reports any error that is not a loss, and any loss before the deadline.
 func (h *loaded) check(what string, hold *lockmw.Hold, err error) {
 	now := time.Now()
 	switch deadline := hold.Deadline(); {

@@ -15,26 +15,26 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// Roles has the role of a child that contends for locks as its seed has it.
+// Roles has the role of a child that contends for locks, driven by its seed.
 var Roles = env.Roles{loadRole: load}
 
 const loadRole = "load"
 
-// A loadOrder tells a child of the soak what to do until its orders end.
+// A loadOrder tells a child of the soak what to do until the end of its orders.
 type loadOrder struct {
 	Seed    uint64
-	Child   uint64 // which of them
+	Child   uint64 // number of the child
 	Workers int
 	Keys    []string
-	Starved time.Duration // a call that waits that long is a violation
+	Starved time.Duration // a call that waits this long is a violation
 }
 
-// A loadReport is what it says. Times are the machine's.
+// A loadReport is a report of a child. Times are the machine's.
 type loadReport struct {
 	Event    loadEvent     `json:"v"`
 	Key      string        `json:"k,omitempty"`
 	Token    int64         `json:"t,omitempty"`
-	Asked    time.Duration `json:"c,omitempty"` // with granted and late: when Lock was called, or its context ended
+	Asked    time.Duration `json:"c,omitempty"` // with granted: when Lock was called; with late: when the call's context ended
 	At       time.Duration `json:"a,omitempty"`
 	Deadline time.Duration `json:"d,omitempty"`
 	Wrong    string        `json:"w,omitempty"`
@@ -50,17 +50,17 @@ const (
 	loadGranted loadEvent = "granted"
 	loadRenewed loadEvent = "renewed"
 	loadEnded   loadEvent = "ended"
-	loadLate    loadEvent = "late"  // a call has returned, long after the end of its context
-	loadWrong   loadEvent = "wrong" // a promise was broken
+	loadLate    loadEvent = "late"  // a call returned long after the end of its context
+	loadWrong   loadEvent = "wrong" // a guarantee was broken
 	loadState   loadEvent = "state"
 )
 
 const (
 	loadStatePeriod = time.Second
-	loadLateness    = 100 * time.Millisecond // less is not reported
+	loadLateness    = 100 * time.Millisecond // smaller delays are not reported
 )
 
-// A loader is a child that contends for locks as its seed has it.
+// A loader is a child that contends for locks, driven by its seed.
 type loader struct {
 	locker lockmw.Locker
 	order  loadOrder
@@ -88,13 +88,13 @@ func load(_ *lockmw.Client, locker lockmw.Locker, in *json.Decoder, out *json.En
 		})
 	}
 	wg.Go(l.state)
-	err := in.Decode(new(loadOrder)) // there is no second one
+	err := in.Decode(new(loadOrder)) // waits for the end of the orders
 	stop()
 	wg.Wait()
 	return err
 }
 
-// state reports what the process takes up, from time to time.
+// state reports the child's memory use and counts periodically.
 func (l *loader) state() {
 	tick := time.NewTicker(loadStatePeriod)
 	defer tick.Stop()
@@ -126,7 +126,7 @@ func (l *loader) reportState() {
 func (l *loader) report(r *loadReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.out.Encode(r) // the parent is gone, and this process about to be
+	_ = l.out.Encode(r) // fails only if the parent is gone; then this process ends too
 }
 
 func (l *loader) wrong(key, format string, args ...any) {
@@ -139,14 +139,14 @@ func (l *loader) count(outcome string) {
 	l.counts[outcome]++
 }
 
-// A plan is all that is decided of one call, before it: what its seed repeats.
+// A plan is everything that is decided before a call. A seed repeats it.
 type plan struct {
 	key    string
-	wait   time.Duration // lockmw.Forever: until its context ends
+	wait   time.Duration // lockmw.Forever: until the context ends
 	cancel time.Duration // when its context ends
 	lease  time.Duration
 	fixed  bool
-	most   time.Duration // WithMaxHold; 0: none
+	most   time.Duration // WithMaxHold; 0: not used
 	work   time.Duration
 	nested bool
 }
@@ -215,18 +215,18 @@ func (l *loader) call(rng *rand.Rand) {
 	h.unlock(inner)
 }
 
-// failed checks why a call did not get the lock.
+// failed checks why a call failed.
 func (l *loader) failed(p *plan, ctx context.Context, asked, now time.Time, err error) {
 	ended := ctx.Err() != nil
 	took, until := now.Sub(asked), min(p.cancel, p.wait)
 	switch {
-	case l.ctx.Err() != nil: // it was told to end, and nobody knows when
+	case l.ctx.Err() != nil: // the child is ending, so the cause is ambiguous
 		return
 	case ended && p.cancel == l.order.Starved:
 		l.wrong(p.key, "waited %v: %v", took, err)
 	case errors.Is(err, lockmw.ErrUnavailable):
 		l.count("unavailable")
-	case ended && errors.Is(err, lockmw.ErrNotRequested): // the machine stood still before the call
+	case ended && errors.Is(err, lockmw.ErrNotRequested): // the process stood still before the call
 		l.count("not requested")
 	case !errors.Is(err, lockmw.ErrBusy):
 		l.wrong(p.key, "Lock: %v", err)
@@ -236,7 +236,7 @@ func (l *loader) failed(p *plan, ctx context.Context, asked, now time.Time, err 
 		l.count("busy")
 	}
 	if p.wait == 0 {
-		until = p.cancel // a try has no limit but its context
+		until = p.cancel // TryLock is limited only by its context
 	}
 	if took-until > loadLateness {
 		l.report(&loadReport{Event: loadLate, Key: p.key, Asked: judge.MachineTime(asked.Add(until)), At: judge.MachineTime(now)})

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// memories is what is taken up, second by second. Of the children only the first one is looked at: it
-// is never killed. Safe for concurrent use.
+// memories are samples of memory use, taken every second. Of the children, only the first one is sampled: it is never killed.
+// They are safe for concurrent use.
 type memories struct {
 	mu  sync.Mutex
 	all [memoryKinds]series
@@ -26,7 +26,7 @@ const (
 	memoryKinds
 )
 
-// memoryAllowed is what may come on top of a quarter more: for goroutines a number, else bytes.
+// memoryAllowed is the allowed growth on top of 25 %, in goroutines or bytes.
 var memoryAllowed = [memoryKinds]struct {
 	name string
 	more float64
@@ -37,7 +37,7 @@ var memoryAllowed = [memoryKinds]struct {
 	{"heap of the test", 2 << 20},
 }
 
-// A series is samples in the order in which they were taken.
+// A series is a sequence of samples.
 type series []float64
 
 func (m *memories) add(kind int, v float64) {
@@ -46,7 +46,7 @@ func (m *memories) add(kind int, v float64) {
 	m.all[kind] = append(m.all[kind], v)
 }
 
-// child notes what a child takes up.
+// child records the memory use of child n.
 func (m *memories) child(n int, heap uint64, goroutines int) {
 	if n == 0 {
 		m.add(childHeap, float64(heap))
@@ -56,7 +56,7 @@ func (m *memories) child(n int, heap uint64, goroutines int) {
 
 var usedMemory = regexp.MustCompile(`(?m)^used_memory:(\d+)`)
 
-// sample notes what the server and the test itself take up.
+// sample records the memory use of the server and of the test.
 func (m *memories) sample(s *soak) {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -72,8 +72,8 @@ func (m *memories) sample(s *soak) {
 	}
 }
 
-// quarters returns the medians of the second and of the last quarter of a series: in the first one
-// everything is still growing to its size.
+// quarters returns the medians of the second and the last quarter of a series. In the first quarter everything still grows to
+// its normal size.
 func (s series) quarters() (before, after float64) {
 	n := len(s)
 	if n < 4 {
@@ -87,10 +87,10 @@ func (s series) quarters() (before, after float64) {
 	return median(s[n/4 : n/2]), median(s[n-n/4:])
 }
 
-// enoughSamples make a trend: the server remembers ids that are over for a minute.
+// enoughSamples make a trend. Done marks last for a minute.
 const enoughSamples = 240
 
-// growth says what has grown over the run.
+// growth reports what has grown during the run.
 func (m *memories) growth() (violations []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,37 +12,36 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// A slot of the soak has one child after another, each at the same proxy. Of several servers, which tell clients where the
-// others are, there is none.
+// A slot runs one child after another, each through the same proxy. With several servers there is no proxy, because servers
+// tell clients each other's addresses.
 type slot struct {
 	s     *soak
 	n     int
-	proxy *redistest.Proxy // nil: there are several servers
-	words tail             // what the children print
+	proxy *redistest.Proxy // nil for several servers
+	words tail             // output of the children
 	stops judge.Intervals
 
 	births int
 	life   *life
 }
 
-// A life is one child. What is registered for the end of the test comes with its own end: in half an
-// hour there are many of them.
+// A life is one child. Its cleanups run when it ends, not at the end of the test: a long soak has many children.
 type life struct {
 	testing.TB
 	slot     *slot
 	child    *redistest.Child
 	stopped  bool
 	cleanups []func()
-	over     chan struct{} // closed when all reports are read
+	over     chan struct{} // closed after the last report
 }
 
 // Cleanup registers f for the end of the life.
 func (l *life) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
 
-// Output is where the child's words go.
+// Output receives the child's output.
 func (l *life) Output() io.Writer { return &l.slot.words }
 
-// start begins a new life.
+// start starts a child.
 func (p *slot) start() {
 	l := &life{TB: p.s.t, slot: p, over: make(chan struct{})}
 	p.births++
@@ -59,23 +58,23 @@ func (p *slot) start() {
 	go l.read()
 }
 
-// process names the life in the audit.
+// process identifies the child in the audit.
 func (l *life) process() int { return l.slot.n }
 
-// read takes in what the child reports.
+// read reads the child's reports.
 func (l *life) read() {
 	defer close(l.over)
 	for raw := range l.child.Reports() {
 		var r loadReport
 		if err := json.Unmarshal(raw, &r); err != nil {
-			l.slot.s.audit.Blame("child %d: a report that cannot be read: %s", l.slot.n, raw)
+			l.slot.s.audit.Blame("child %d: invalid report: %s", l.slot.n, raw)
 			return
 		}
 		l.slot.s.heard(l, &r)
 	}
 }
 
-// heard deals with what a child reports.
+// heard handles a report.
 func (s *soak) heard(l *life, r *loadReport) {
 	p := l.slot
 	switch r.Event {
@@ -97,21 +96,21 @@ func (s *soak) heard(l *life, r *loadReport) {
 	}
 }
 
-// stop stops the child in its tracks.
+// stop pauses the child.
 func (p *slot) stop() {
 	p.stops.Begin(judge.MachineTime(time.Now()))
 	p.life.child.Pause(p.s.t)
 	p.life.stopped = true
 }
 
-// cont ends stop.
+// cont resumes the child.
 func (p *slot) cont() {
 	p.life.stopped = false
 	p.life.child.Resume(p.s.t)
 	p.stops.End(judge.MachineTime(time.Now()))
 }
 
-// kill ends the child at once; another one takes its place.
+// kill kills the child and starts another one.
 func (p *slot) kill() {
 	l, at := p.life, judge.MachineTime(time.Now())
 	l.child.Kill()
@@ -121,14 +120,14 @@ func (p *slot) kill() {
 	p.start()
 }
 
-// leave ends the child in good order.
+// leave ends the child normally.
 func (p *slot) leave() {
 	p.life.child.End()
 	<-p.life.over
 	p.life.end()
 }
 
-// end does what was registered for it, once.
+// end runs the child's cleanups once.
 func (l *life) end() {
 	for _, f := range slices.Backward(l.cleanups) {
 		f()
@@ -136,7 +135,7 @@ func (l *life) end() {
 	l.cleanups = nil
 }
 
-// A tail is the last of what is written to it. Safe for concurrent use.
+// A tail keeps the end of what is written to it. It is safe for concurrent use.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -1,5 +1,4 @@
-// Package soak has a Locker contend in several processes for as long as it is told, while random faults meet
-// them.
+// Package soak makes a Locker contend in several processes for a given time, while it injects random faults.
 package soak
 
 import (
@@ -16,33 +15,32 @@ import (
 
 const (
 	soakChildren = 4
-	soakWorkers  = 10 // of each child
+	soakWorkers  = 10 // per child
 	soakKeys     = 8
-	soakLease    = 2 * time.Second // the longest
-	soakWork     = time.Second     // the longest, with a lock
-	soakStop     = 2 * soakLease   // the longest, of a child or the server
+	soakLease    = 2 * time.Second // the longest lease
+	soakWork     = time.Second     // the longest work under a lock
+	soakStop     = 2 * soakLease   // the longest stop of a child or the server
 	soakTick     = 50 * time.Millisecond
-	soakFault    = 4                           // ticks from one fault to the next
+	soakFault    = 4                           // ticks between faults
 	soakSecond   = int(time.Second / soakTick) // in ticks
 )
 
 const (
-	// soakIdle is for how long a key may be free at the worst while a call waits for it: a holder dies
-	// or is cut off, and so are all other processes that wait, which are granted the key in turn; their
-	// tickets would have been taken for dead, but the server stands still meanwhile.
+	// soakIdle is the longest time that a key may be free while a call waits for it. In the worst case the holder dies or is
+	// disconnected, all other waiting processes are disconnected too and are granted the key in turn, and the server is
+	// stopped, so that it cannot remove their tickets as dead.
 	soakIdle = soakLease + (soakChildren-1)*env.AcceptWindow + 3*env.PollInterval + soakStop
-	// soakStarved is how long a call may wait in all: for all others that may be before it, most of
-	// which take no time, and for a few such cases.
+	// soakStarved is the longest allowed wait: other calls may be in front, most of which are short, and a few worst cases.
 	soakStarved = 3 * soakIdle
-	// soakLateness is how much later than its context a call may return, on a machine that is busy.
+	// soakLateness is how late a call may return after its context has ended, on a busy machine.
 	soakLateness = 5 * time.Second
-	// soakDelay is how late a report may be, as children are stopped.
+	// soakDelay is how late a report may arrive, because children are stopped.
 	soakDelay = 2*soakStop + 5*time.Second
-	// soakStuck is when a hold must have ended for certain.
+	// soakStuck is the age at which a hold must have ended.
 	soakStuck = soakWork + soakStop + env.Patience
 )
 
-// A soak is child processes that contend for a few keys while all kinds of faults meet them.
+// A soak is a set of child processes that contend for a few keys under all kinds of faults.
 type soak struct {
 	t      *testing.T
 	e      *env.Env
@@ -50,20 +48,19 @@ type soak struct {
 	rng    *rand.Rand
 	keys   []string
 	audit  *judge.Audit
-	counts *judge.Tally // of calls, by outcome
+	counts *judge.Tally // of calls, by result
 	memory memories
 	slots  []*slot
 	faults faults
 }
 
-// Soak has c's Locker contend in several processes for about as long as it is told, while random
-// faults meet them, and checks everything that is promised. What a seed repeats is the schedule of
-// faults, and what each worker of each child chooses to do; how all that interleaves is up to the
-// machine. The test binary's TestMain must call locktest.Main.
+// Soak makes c's Locker contend in several processes for about the given length, injects random faults, and checks all
+// guarantees. A seed repeats the schedule of faults and the plan of each worker, but not how they interleave. The TestMain of
+// the test binary must call locktest.Main.
 func Soak(t *testing.T, c env.Config, length time.Duration, seed uint64) {
 	if end, ok := t.Deadline(); ok && time.Until(end) < length+2*env.Patience {
 		length = max(time.Until(end)-2*env.Patience, time.Second)
-		t.Logf("the soak is cut short to %v by the test's -timeout", length.Round(time.Second))
+		t.Logf("the test's -timeout shortens the soak to %v", length.Round(time.Second))
 	}
 	s := newSoak(t, c, seed)
 	start := time.Now()
@@ -80,7 +77,7 @@ func newSoak(t *testing.T, c env.Config, seed uint64) *soak {
 		e: env.New(t, c),
 	}
 	s.faults.s = s
-	s.e.Ctx, s.e.Soon = t.Context(), time.Second // it is longer, and stranger, than a scenario
+	s.e.Ctx, s.e.Soon = t.Context(), time.Second // a soak is longer and harsher than a scenario
 	s.e.Rec = s.e.NewRecorder()
 	s.e.Server.Prefix = fmt.Sprintf("soak%x", seed)
 	for i := range soakKeys {
@@ -98,7 +95,7 @@ func newSoak(t *testing.T, c env.Config, seed uint64) *soak {
 	return s
 }
 
-// run disturbs and watches the children.
+// run injects faults and watches the children.
 func (s *soak) run(length time.Duration) {
 	tick := time.NewTicker(soakTick)
 	defer tick.Stop()
@@ -115,13 +112,13 @@ func (s *soak) run(length time.Duration) {
 		s.audit.Settle(now - soakDelay)
 		s.memory.sample(s)
 		if key, since, ok := s.audit.Oldest(); ok && now-since > soakStuck {
-			s.audit.Blame("%s: a hold has not ended for %v", key, now-since)
+			s.audit.Blame("%s: a hold has not ended after %v", key, now-since)
 			return
 		}
 	}
 }
 
-// end lifts all faults and lets the children come to their ends.
+// end lifts all faults and lets the children finish.
 func (s *soak) end() {
 	s.faults.liftAll()
 	for _, p := range s.slots {
@@ -130,8 +127,7 @@ func (s *soak) end() {
 	s.audit.Settle(math.MaxInt64)
 }
 
-// checkWhatIsLeft takes every key once more, behind whatever killed children have left, and then
-// nothing must be left.
+// checkWhatIsLeft takes every key once more, behind the leftovers of killed children. After that nothing may be left.
 func (s *soak) checkWhatIsLeft() {
 	c := s.e.Client()
 	start := time.Now()
@@ -146,12 +142,12 @@ func (s *soak) checkWhatIsLeft() {
 	}
 	s.t.Logf("the keys could be taken again after %v", time.Since(start).Round(time.Millisecond))
 	for _, key := range s.keys {
-		s.e.Reaped(key) // a child that was killed last is not seen to be dead yet
+		s.e.Reaped(key) // a child that was killed last may not be considered dead yet
 	}
 	s.e.Server.CheckClean()
 }
 
-// judge reports what the audit has found.
+// judge reports the violations that were found.
 func (s *soak) judge() {
 	for _, v := range s.audit.Violations {
 		s.t.Error(v)
@@ -167,14 +163,14 @@ func (s *soak) judge() {
 	}
 	if s.t.Failed() {
 		for _, p := range s.slots {
-			s.t.Logf("child %d's last words:\n%s", p.n, p.words.String())
+			s.t.Logf("output of child %d:\n%s", p.n, p.words.String())
 		}
 	}
 }
 
-// summarize says what was done.
+// summarize logs the statistics.
 func (s *soak) summarize(took time.Duration) {
-	s.t.Logf("soak of %v, seed %d: %d holds, longest wait %v, a wanted key free for at most %v, %d violations",
+	s.t.Logf("soak of %v, seed %d: %d holds, longest wait %v, longest idle time of a wanted key %v, %d violations",
 		took.Round(time.Second), s.seed, s.audit.Holds, s.audit.Wait.Round(time.Millisecond),
 		s.audit.Idle.Round(time.Millisecond), len(s.audit.Violations)+s.audit.More)
 	s.t.Logf("calls: %v", s.counts)

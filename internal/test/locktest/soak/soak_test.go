@@ -18,13 +18,13 @@ func TestSoak(t *testing.T) {
 	soak.Soak(t, env.Redis("exclusive", nil), length, seed)
 }
 
-// TestSoakOfACluster is TestSoak on three masters with a replica each, whose slots move, and which are deposed.
+// TestSoakOfACluster is TestSoak on three masters with a replica each. Slots move and masters are deposed.
 func TestSoakOfACluster(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form, and to change")
 	length, seed := run.Get(t)
 	c := env.Cluster("exclusive", nil)
 	c.Server = func(t testing.TB) redistest.Deployment {
-		return redistest.NewCluster(t, 3, 1, "--cluster-node-timeout", "60000") // no node is replaced because it was stopped
+		return redistest.NewCluster(t, 3, 1, "--cluster-node-timeout", "60000") // do not replace stopped nodes
 	}
 	soak.Soak(t, c, 2*length, seed)
 }

@@ -1,8 +1,8 @@
-// With runs a command while a redis-server runs, whose address is in the environment:
+// With runs a command next to a redis-server, whose address is in the environment:
 //
 //	go run ./internal/test/redisserver/with sh -c 'redis-cli -u "redis://$REDIS_ADDR" ping'
 //
-// The exit code is that of the command.
+// The exit code is the command's.
 package main
 
 import (

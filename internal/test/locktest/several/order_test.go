@@ -11,19 +11,19 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// hung is the read timeout of a client that waits for a node that does not answer for as long as this test may take: what
-// goes on does so because it does not wait for that.
-const hung = time.Minute
+// longReadTimeout is a read timeout longer than any test here: progress must not depend on a timeout for a node that does not
+// answer.
+const longReadTimeout = time.Minute
 
-// All who wait when a master goes away have the lock in their order when another one has its place, and not when go-redis
-// gives up. One that is cut off may still take tickets that are lost, with their order.
-func TestALineGoesOnInItsOrderAfterAFailOver(t *testing.T) {
-	gone := func(how absence) bool { return !how.divides }
+// Waiters get the lock in order once a failed master is replaced, before go-redis gives up on it. An isolated master is
+// left out: it may still queue tickets that are lost with their order.
+func TestWaitersKeepTheirOrderAfterAFailOver(t *testing.T) {
+	gone := func(how absence) bool { return !how.isolates }
 	onReplaced(t, gone, func(t *testing.T, start func(t *testing.T) replaceable, how absence) {
 		e, servers := newEnv(t, start)
 		var lines []lockmw.Locker
 		for range 4 {
-			c := e.ClientOver(func(o *redis.Options) { o.ReadTimeout = hung }, lockmw.WithUnlockTimeout(env.Patience))
+			c := e.ClientOver(func(o *redis.Options) { o.ReadTimeout = longReadTimeout }, lockmw.WithUnlockTimeout(env.Patience))
 			lines = append(lines, fairlock.New(c.Redis))
 		}
 		key := e.Key("fair")
@@ -35,12 +35,12 @@ func TestALineGoesOnInItsOrderAfterAFailOver(t *testing.T) {
 		at := e.Server.RedisKey(key)
 		master := servers.master(at)
 		servers.AwaitReplicated(master)
-		how.goes(t, servers, master)
-		late := e.Call(e.Ctx, lines[1], key) // sent to the one that is away
+		how.takeDown(t, servers, master)
+		late := e.Call(e.Ctx, lines[1], key) // sent to the unavailable master
 		servers.awaitPromoted(at, master)
 		e.Unlock(ctx, held)
 		env.RunInOrderWithin(env.Patience, append(waiters, late))
-		how.returns(t, servers, master)
+		how.bringBack(t, servers, master)
 		servers.AwaitSettled()
 	})
 }

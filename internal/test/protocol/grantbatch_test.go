@@ -1,13 +1,12 @@
 package protocol
 
-// Calls of one process whose tickets stand right behind one another are granted the lock as a run (rule 25). The calls
-// with the role runs are those of one process: an entry of state.process stands for each. What their process knows of
-// the lease goes with it from one to the next.
+// Adjacent tickets of one process are granted the lock as a batch (rule 25). The calls with the role batches belong to one
+// process: each is an entry of state.process. What the process knows about the lease moves from one call to the next.
 
-// alive returns the calls that live and die with that of process i.
+// alive returns the calls that live and die with the call i.
 func (y *system) alive(s *state, i int) (all []int) {
 	for j := range y.processes() {
-		if p := &s.process[j]; p.phase != dead && (j == i || p.is(runs) && s.process[i].is(runs)) {
+		if p := &s.process[j]; p.phase != dead && (j == i || p.is(batches) && s.process[i].is(batches)) {
 			all = append(all, j)
 		}
 	}
@@ -21,8 +20,8 @@ func (l *idents) each(f func(*ident)) {
 	}
 }
 
-// user returns the live call that waits with an id, or holds the lock by it; nil if there is none. A call to which a
-// lease was passed does not look after its ticket any more.
+// user returns the live call that waits with an id, or holds the lock by it; nil if there is none. A call to which a lease was
+// passed no longer uses its ticket.
 func (s *state) user(id ident) *process {
 	if id == nobody {
 		return nil
@@ -36,10 +35,10 @@ func (s *state) user(id ident) *process {
 	return nil
 }
 
-// runOf returns the tickets behind t that are granted with it.
-func (y *system) runOf(s *state, t ticket) (run idents) {
-	if !t.runs || y.keeps(readersEndRuns) && s.hasReader() {
-		return run
+// grantBatch returns the tickets behind t that are granted together with it.
+func (y *system) grantBatch(s *state, t ticket) (batch idents) {
+	if !t.batches || y.keeps(readersEndBatches) && s.hasReader() {
+		return batch
 	}
 	behind := false
 	for _, o := range s.queue {
@@ -47,21 +46,21 @@ func (y *system) runOf(s *state, t ticket) (run idents) {
 		case o.id == t.id:
 			behind = true
 		case o.id == nobody || !behind:
-		case !o.runs:
-			if y.keeps(runIsInOrder) {
-				return run
+		case !o.batches:
+			if y.keeps(batchIsInOrder) {
+				return batch
 			}
-		case run[maxRun-1] == nobody:
-			run = run.with(o.id)
+		case batch[maxBatch-1] == nobody:
+			batch = batch.with(o.id)
 		}
 	}
-	return run
+	return batch
 }
 
-// passes is how a lease goes to the next of its run, without a command.
+// passes adds that a lease goes to the next member of its batch, without a command.
 func (e *expander) passes(i int) {
 	p := &e.from.process[i]
-	id := p.run[0]
+	id := p.batch[0]
 	if id == nobody || p.ends && e.keeps(latecomersEndIt) {
 		return
 	}
@@ -84,13 +83,13 @@ func (y *system) pass(s *state, i, j int) {
 	}
 	s.process[j] = process{
 		role: q.role, phase: holding, left: q.left, last: q.last, id: q.id, copied: p.copied, token: p.token + 1,
-		held: p.held, run: idents{p.run[1]}, had: p.had.with(q.id), ends: p.ends, forgotten: p.forgotten, renewal: p.renewal,
+		held: p.held, batch: idents{p.batch[1]}, had: p.had.with(q.id), ends: p.ends, forgotten: p.forgotten, renewal: p.renewal,
 	}
 	s.process[i].becomeIdle()
 	s.noteStart(&s.process[j])
 }
 
-// had returns who was served by p's lease, whose tickets are to be taken off.
+// had returns the calls that p's lease has served, whose tickets have to be removed.
 func (y *system) had(p *process, by rule) (had idents) {
 	if y.keeps(by) {
 		had = p.had
@@ -98,18 +97,18 @@ func (y *system) had(p *process, by rule) (had idents) {
 	return had
 }
 
-// loseRunOf ends the lease whose run has the id: the server has granted that, so it has ended the lease.
-func (y *system) loseRunOf(s *state, id ident) {
+// loseBatchOf ends the lease whose batch contains the id: a grant of that id proves that the server has ended the lease.
+func (y *system) loseBatchOf(s *state, id ident) {
 	for i := range s.process {
 		p := &s.process[i]
-		if (p.phase == holding || p.phase == lapsed) && (p.run.has(id) || p.had.has(id)) {
+		if (p.phase == holding || p.phase == lapsed) && (p.batch.has(id) || p.had.has(id)) {
 			y.lose(s, i)
 			return
 		}
 	}
 }
 
-// losses is that the server forgets a hold too early, as if somebody had deleted it.
+// losses adds that the server forgets a hold too early, as if its key had been deleted.
 func (e *expander) losses(id ident) {
 	p := e.from.user(id)
 	if e.from.faults.losses == 0 || p == nil || p.phase != holding {
@@ -122,35 +121,35 @@ func (e *expander) losses(id ident) {
 	})
 }
 
-// takingOff is that the tickets of those who were served are taken off while the lease goes on.
+// takingOff adds that the tickets of served calls are removed while the lease continues.
 func (e *expander) takingOff(i int) {
 	p := &e.from.process[i]
 	if (p.phase != holding && p.phase != lapsed) || e.from.index(p.had[0]) < 0 && e.from.index(p.had[1]) < 0 {
 		return
 	}
-	e.can(move{text: "those who were served are taken off", id: p.held, kind: chance}, func(s *state) {
+	e.can(move{text: "the tickets of served calls are removed", id: p.held, kind: chance}, func(s *state) {
 		e.runCancel(s, command{verb: cancel, id: p.had[0], had: p.had})
 	})
 }
 
-// isSucceeded reports whether a call of the run holds the lock by a grant of its own.
+// isSucceeded reports whether a call of the batch holds the lock by a grant of its own.
 func (s *state) isSucceeded(p *process) bool {
 	for j := range s.process {
-		if q := &s.process[j]; q.phase == holding && q.held == q.id && (p.run.has(q.id) || p.had.has(q.id)) {
+		if q := &s.process[j]; q.phase == holding && q.held == q.id && (p.batch.has(q.id) || p.had.has(q.id)) {
 			return true
 		}
 	}
 	return false
 }
 
-// noteArrival notes a ticket that does not stand at the tail, or is a reader's: the holder is told at once.
+// noteArrival records a reader's ticket, or one that is not at the tail: the holder is notified immediately.
 func (s *state) noteArrival(i int) {
-	if p := s.user(s.holder); p != nil && p.is(runs) && (s.queue[i].reads || i+1 < maxTickets && s.queue[i+1].id != nobody) {
+	if p := s.user(s.holder); p != nil && p.is(batches) && (s.queue[i].reads || i+1 < maxTickets && s.queue[i+1].id != nobody) {
 		p.ends = true
 	}
 }
 
-// notePass notes that the holder p passes the lock to the call with the id.
+// notePass records that the holder p passes the lock to the call with the id.
 func (s *state) notePass(id ident, p *process) {
 	if s.hasLive(true) && !p.forgotten {
 		s.wrongs |= unfair
@@ -165,18 +164,18 @@ func (s *state) notePass(id ident, p *process) {
 	}
 }
 
-// eachReserved calls f with each token that is reserved for one of a run.
+// eachReserved calls f with each token that is reserved for a member of a batch.
 func (s *state) eachReserved(f func(token)) {
-	reserved := func(first token, run idents) {
-		for k := range filled(run[:]) {
+	reserved := func(first token, batch idents) {
+		for k := range filled(batch[:]) {
 			f(first + token(k) + 1)
 		}
 	}
 	for i := range s.process {
-		reserved(s.process[i].token, s.process[i].run)
-		reserved(s.process[i].push.token, s.process[i].push.run)
+		reserved(s.process[i].token, s.process[i].batch)
+		reserved(s.process[i].push.token, s.process[i].push.batch)
 	}
 	for i := range s.pushes {
-		reserved(s.pushes[i].token, s.pushes[i].run)
+		reserved(s.pushes[i].token, s.pushes[i].batch)
 	}
 }

@@ -2,18 +2,17 @@ package protocol
 
 import "slices"
 
-// settleAndJudge checks what comes of settle.
-func (y *system) settleAndJudge(s *state, after end) {
+// grantNextAndJudge runs grantNext and checks the result.
+func (y *system) grantNextAndJudge(s *state, after end) {
 	before := *s
-	y.settle(s, after)
+	y.grantNext(s, after)
 	s.judge(&before, after)
 }
 
-// settle grants a free lock to live tickets (rule 5, rule 12) and publishes the grants (rule 6). After a
-// writer it admits the waiting readers, after readers one waiting writer. If it is not known what has ended,
-// the head of the queue decides. If one side is empty the other has its turn. While readers hold the lock
-// and no writer waits, it admits the waiting readers.
-func (y *system) settle(s *state, after end) {
+// grantNext grants a free lock to live tickets (rules 5 and 12) and publishes the grants (rule 6). After a writer it admits the
+// waiting readers, after readers one waiting writer. If it does not know what has ended, the head of the queue decides. If one
+// side is empty, the other has its turn. While readers hold the lock and no writer waits, it admits the waiting readers.
+func (y *system) grantNext(s *state, after end) {
 	switch {
 	case s.holder != nobody || s.queue[0].id == nobody:
 	case s.queue[0].unseen && !y.keeps(deadAreReaped):
@@ -32,18 +31,18 @@ func (y *system) settle(s *state, after end) {
 	}
 }
 
-// handOver grants the lock to the ticket of a writer. The grant is published when it is written (rule 19).
+// handOver grants the lock to a writer's ticket. The grant is published after it is written (rule 19).
 func (y *system) handOver(s *state, t ticket) {
-	run := y.runOf(s, t)
+	batch := y.grantBatch(s, t)
 	if !y.keeps(pushIsLast) {
-		s.publish(t.id, news{s.counter + 1, s.counter + 1, run})
+		s.publish(t.id, news{s.counter + 1, s.counter + 1, batch})
 		y.wrote(s)
 	}
 	y.remove(s, t.id)
-	y.grant(s, t, run)
+	y.grant(s, t, batch)
 	s.waiting = !y.keeps(grantsExpire)
 	if y.keeps(pushIsLast) {
-		s.publish(t.id, news{s.token, s.token, run})
+		s.publish(t.id, news{s.token, s.token, batch})
 	}
 }
 
@@ -58,7 +57,7 @@ func (y *system) readersFirst(s *state, after end) bool {
 	return s.queue[0].reads
 }
 
-// holdsBack reports whether a writer waits, so that no more readers are admitted.
+// holdsBack reports whether a waiting writer holds readers back.
 func (y *system) holdsBack(s *state) bool {
 	if !y.keeps(deadHoldNobody) {
 		return s.hasWriter()
@@ -74,7 +73,7 @@ func (s *state) hasReader() bool {
 	return slices.ContainsFunc(s.queue[:], func(t ticket) bool { return t.reads })
 }
 
-// nextWriter returns the first live ticket of a writer. Dead ones before it are removed.
+// nextWriter returns the first live ticket of a writer, and removes dead ones before it.
 func (y *system) nextWriter(s *state) ticket {
 	for i := 0; s.queue[i].id != nobody; {
 		switch t := s.queue[i]; {
@@ -90,9 +89,9 @@ func (y *system) nextWriter(s *state) ticket {
 	return ticket{}
 }
 
-// admitReaders admits the waiting readers, up to a place if one is given. They begin a phase, or join one.
-// It reports whether it admitted any, or another run is to admit more. The number of their pushes is above
-// all earlier stamps, and not above any later one.
+// admitReaders admits the waiting readers, up to a place if one is given. They begin a phase, or join one. It reports whether
+// it admitted any, or the next execution is to admit more. The number of their pushes is above all earlier stamps, and not
+// above any later one.
 func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
 	number := s.counter + 1
 	if !s.hasReader() {
@@ -135,15 +134,15 @@ func (y *system) admitReaders(s *state, upTo place, begin bool) bool {
 	return admitted > 0 || s.admit != 0 && y.keeps(restIsAdmitted)
 }
 
-// isFull reports whether this run admits no more readers.
+// isFull reports whether this execution may admit no more readers.
 func (y *system) isFull(looked, admitted int) bool {
-	return y.batch > 0 && looked == y.batch || !y.keeps(allAtOnce) && admitted == 1
+	return y.maxAdmitted > 0 && looked == y.maxAdmitted || !y.keeps(allAtOnce) && admitted == 1
 }
 
-// leaveRest notes up to which place the next run admits readers (rule 9).
+// leaveRest records up to which place the next execution admits readers (rule 9).
 func (y *system) leaveRest(s *state, upTo place, looked int) {
 	s.admit = 0
-	if y.batch == 0 || looked < y.batch {
+	if y.maxAdmitted == 0 || looked < y.maxAdmitted {
 		return
 	}
 	first, last := place(0), place(0)
@@ -163,10 +162,10 @@ func (y *system) leaveRest(s *state, upTo place, looked int) {
 	}
 }
 
-// enqueue gives c a ticket: at its kept place, at the head if its ticket got lost, or else behind all
-// tickets and all kept places.
+// enqueue gives c a ticket at its kept place, at the head if it replaces a lost ticket, and otherwise behind all tickets and
+// kept places.
 func (s *state) enqueue(c command) {
-	t := ticket{id: c.id, place: s.newPlace(), reads: c.reads, keeps: c.keeps, runs: c.runs}
+	t := ticket{id: c.id, place: s.newPlace(), reads: c.reads, keeps: c.keeps, batches: c.batches}
 	switch {
 	case c.lost:
 		s.eachPlace(func(p *place) { *p++ })
@@ -189,7 +188,7 @@ func (s *state) enqueue(c command) {
 	s.noteArrival(i)
 }
 
-// eachPlace calls f with each place that is not zero.
+// eachPlace calls f with each place except 0.
 func (s *state) eachPlace(f func(*place)) {
 	each := func(p *place) {
 		if *p != 0 {

@@ -1,9 +1,9 @@
 package deadlock
 
-// Both returns the parts that a and b have in common; the collection of b must have begun when a was complete. Waits, holds and
-// tickets have ids that are used once, so everything that is in both existed throughout the time from the end of a to the
+// Intersect returns the parts that a and b have in common; the collection of b must have begun when a was complete. Waits, holds
+// and tickets have ids that are used once, so everything that is in both existed throughout the time from the end of a to the
 // beginning of b, at one instant together. Everything that is in only one of them is assumed to continue.
-func Both(a, b *Graph) *Graph {
+func Intersect(a, b *Graph) *Graph {
 	g := NewGraph()
 	for id, w := range b.Waits {
 		if old := a.Waits[id]; old != nil && old.View != nil && w.View != nil {

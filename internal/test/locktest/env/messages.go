@@ -9,18 +9,18 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 )
 
-// Heard waits until the holder's process has dealt with what was published to it so far, if it may pass its lock on by itself:
-// until it has heard of a call that is to have the lock before others it does not know of that call. One more message asks it
-// what its waits block, as processes ask one another, and it answers.
-func (e *Env) Heard(key string) {
+// AwaitMessages waits until the holder's process has handled all messages published to it so far. Only a process that passes
+// locks on internally needs this: it must know of a call that another process queued ahead of its own. AwaitMessages publishes
+// one more message, a question of deadlock detection, and waits for the answer.
+func (e *Env) AwaitMessages(key string) {
 	e.T.Helper()
 	if e.Config.Bubble || e.Config.OverNodes != nil || e.Server == nil {
-		return // a bubble's messages take no time
+		return // messages take no time in a bubble
 	}
 	admin := e.Server.Admin
 	h, err := admin.HMGet(e.Ctx, e.Server.RedisKey(key), "inbox", "mode", "tokens").Result()
 	if err != nil || h[0] == nil || h[1] == nil || h[2] == nil {
-		return // it has no run
+		return // not a grant batch
 	}
 	secretKey := e.Server.Prefix + ":deadlock"
 	if err := admin.SetNX(e.Ctx, secretKey, rand.Text(), time.Hour).Err(); err != nil {
@@ -40,10 +40,10 @@ func (e *Env) Heard(key string) {
 	if strings.HasSuffix(inbox, "}") {
 		publish = admin.SPublish
 	}
-	for number := 1; ; number++ { // the first question may find a process that does not know the secret yet
+	for number := 1; ; number++ { // the process may not know the secret at the first question
 		question := deadlock.Seal(secret, inbox, fmt.Sprintf(`{"n":%d,"f":%q,"q":{}}`, number, answers))
 		if n, err := publish(e.Ctx, inbox, question).Result(); err != nil || n == 0 {
-			return // it hears nothing
+			return // not subscribed
 		}
 		if _, err := sub.ReceiveTimeout(e.Ctx, time.Second); err == nil {
 			return

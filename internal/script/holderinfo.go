@@ -10,14 +10,14 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// About is the information about a hold in the field 'owner' of a holder, a reader or a ticket. The field is the owner alone or, with
-// the parts that apply,
+// HolderInfo is the information about a hold in the field 'owner' of a holder, a reader or a ticket. The field is the owner alone
+// or, with the parts that apply,
 //
 //	<owner>;fixed;min=<ms>;place=<name>;process=<process>;label=<label>
 //
 // No part contains a space. A '-' in front says that the hold was unlocked and its minimum hold keeps the key taken. The
 // scripts copy the whole field, and compare only the owner.
-type About struct {
+type HolderInfo struct {
 	Owner   string
 	Fixed   bool          // the lease is not renewed
 	MinHold time.Duration // the key stays taken for at least that long
@@ -36,7 +36,7 @@ const (
 )
 
 // String returns the field.
-func (a *About) String() string {
+func (a *HolderInfo) String() string {
 	if !a.Fixed && a.MinHold <= 0 && a.Place == "" && a.Process == "" && a.Label == "" {
 		return a.Owner
 	}
@@ -64,8 +64,8 @@ func (a *About) String() string {
 	return string(b)
 }
 
-// ParseAbout reads the field. Other programs may have written it, so unknown parts are ignored.
-func ParseAbout(field string) (a About) {
+// ParseHolderInfo reads the field. Other programs may have written it, so unknown parts are ignored.
+func ParseHolderInfo(field string) (a HolderInfo) {
 	owner, rest, more := strings.Cut(field, ";")
 	a.Owner, a.Lingers = strings.CutPrefix(owner, "-")
 	for more {
@@ -96,7 +96,7 @@ const maxMinHold = 48 * time.Hour
 
 // DescribeHolder adds the information in the field to h. now is the server's time.
 func DescribeHolder(h *core.Holder, field string, now time.Time) {
-	a := ParseAbout(field)
+	a := ParseHolderInfo(field)
 	h.Owner, h.Fixed, h.Lingers, h.Label = a.Owner, a.Fixed, a.Lingers, a.Label
 	if h.Client = h.Process; a.Process != "" {
 		h.Process = a.Process
