@@ -64,7 +64,8 @@ type RecordLocks interface {
 // A RecordHold is a hold of a request with a Record.
 type RecordHold interface {
 	Hold
-	// Opened reports whether the record was opened together with the grant, and how many runs before left no outcome.
+	// Opened reports whether the record was opened together with the grant, and how many runs before left no outcome. Then the run
+	// begins to work. A hold whose run does not begin makes the run void when it ends.
 	Opened() (earlier int, ok bool)
 	// BeginRecord opens the record, and returns it. It was opened if it is open for the run of the claim. The error is ErrLost if
 	// the hold has ended, or a later run has begun. It retries until ctx ends.

@@ -26,7 +26,9 @@ type lease struct {
 	holds      list.List[*hold] // one, or the holds of readers that share the lease; the first to end comes first
 	placed     *hold            // an ended hold whose kept place ends with the lease; nil: none
 	slots      string           // of a permit
-	opened     bool             // the grant has opened the record of the key
+	run        string           // of the key's work; "": none
+	begun      int64            // the token of the record since the run has begun to work; 0: it has not
+	opened     bool             // the grant has opened the record of the key, which has recordToken
 	earlier    int              // runs before that left no outcome
 	mode       core.Mode        // Read after a downgrade
 	confirmed  bool             // the server has set the duration; until then, the accept window
@@ -40,7 +42,8 @@ type lease struct {
 	takenAway  bool             // a message says that an operator released it, and no renewal has been answered since
 	overdue    bool             // the answer to a renewal is late, and the holders have been notified
 
-	first        int64         // its first token
+	first        int64 // its first token
+	recordToken  int64
 	tokens       localq.Tokens // a shared lease has only one
 	passes       int           // passes since it became contended
 	contendedAt  clock.Instant // when the last message said so
@@ -193,7 +196,7 @@ func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 // cancelHeld is cancel for a granted lease whose release has not begun. One execution of release_batch.lua releases many plain
 // locks.
 func (l *lease) cancelHeld() {
-	if l.placed != nil || l.grantBatch != nil || l.id.Copied() {
+	if l.placed != nil || l.grantBatch != nil || l.id.Copied() || l.run != "" {
 		l.cancel() // a release would leave something behind if the lease is lost
 		return
 	}
@@ -202,7 +205,7 @@ func (l *lease) cancelHeld() {
 }
 
 func (l *lease) target() cancelTarget {
-	t := cancelTarget{key: l.c.lockKey(), id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
+	t := cancelTarget{key: l.c.lockKey(), id: l.id.String(), lease: l.duration, mark: l.id.Copied(), run: l.run, begun: l.begun}
 	t.isHold = clock.Now() < l.expiry()
 	if l.placed != nil {
 		t.place, t.endPlace = l.placed.Req.Place, l.placed.Token()

@@ -27,16 +27,33 @@ type recordEnd struct {
 	err     error    // without release
 }
 
+// recordVoid is the outcome of a run that has not begun to work.
+const recordVoid = "void"
+
 // settle ends a request for which the record of its key has decided what the call gets.
 func (r *request) settle(rec *core.Record) {
 	c := r.c
 	r.refused()
+	if r.predecessor != nil { // which this execution has left alone
+		c.e.cancelID(c.keys, c.predecessorTarget(r.predecessor))
+	}
 	c.failWaiters(&core.AcquireError{Err: &core.SettledError{Record: rec}})
 	c.sendRequest(nil)
 }
 
 // Opened implements core.RecordHold.
-func (h *hold) Opened() (earlier int, ok bool) { return h.lease.earlier, h.lease.opened }
+func (h *hold) Opened() (earlier int, ok bool) {
+	l := h.lease
+	if !l.opened || h.begin(l.recordToken) != nil {
+		return 0, false
+	}
+	return l.earlier, true
+}
+
+// begin notes that the hold's run begins to work, since the record has that token. From then on no command makes the run void.
+func (h *hold) begin(token int64) error {
+	return h.whileHeld(func() ([]*hold, error) { h.lease.begun = token; return nil, nil })
+}
 
 // BeginRecord implements core.RecordHold.
 func (h *hold) BeginRecord(ctx context.Context, claim *core.RecordClaim) (rec *core.Record, err error) {
@@ -57,6 +74,11 @@ func (h *hold) BeginRecord(ctx context.Context, claim *core.RecordClaim) (rec *c
 		return nil, h.whileHeld(func() ([]*hold, error) { return l.lose(errDeleted), errDeleted })
 	case outcome == script.Over:
 		return nil, fmt.Errorf("%w: a later run has begun", core.ErrLost)
+	}
+	if rec.State == core.RecordOpen && rec.Run == claim.Run {
+		if err := h.begin(rec.Token); err != nil {
+			return nil, err
+		}
 	}
 	return rec, nil
 }

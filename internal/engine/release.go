@@ -19,7 +19,7 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 	switch {
 	case r != nil:
 		err = r.run(patience)
-	case h.end != nil:
+	case h.end != nil && h.end.Outcome != recordVoid: // the cancel of the lease makes it void
 		h.endAlone(patience)
 	}
 	return waiters, err
@@ -111,7 +111,10 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, d
 	if h.keepsPlace() {
 		r.place = h.Req.Place
 	}
-	if r.end = h.end; r.end != nil {
+	if r.end = h.end; r.end == nil && l.run != "" && l.begun == 0 {
+		r.end = &recordEnd{RecordEnd: &core.RecordEnd{Run: l.run, Outcome: recordVoid}} // a copy of its begin may have run
+	}
+	if r.end != nil {
 		r.end.release = r
 	}
 	if l.grantBatch != nil {
@@ -276,7 +279,8 @@ type cancelTarget struct {
 	keepPlace time.Duration // how long the place is kept from now on; 0: not at all
 	endPlace  int64         // the token of a hold whose place ends instead; 0: none
 	served    []string      // members of its hold's batch, which also end
-	run       string        // of the key's work, which becomes void; "": none
+	run       string        // of the key's work, which becomes void unless it has begun to work; "": none
+	begun     int64         // the token of the record since it has; 0: it has not
 	isHold    bool          // of a lease that has not ended
 }
 
@@ -289,7 +293,7 @@ const (
 // cancelID ends an id on the server, in the background.
 func (e *Engine) cancelID(n script.KeySet, u cancelTarget) {
 	run := &script.Cancel{
-		Keys: &n, ID: u.id, Mark: u.mark, Place: u.place, KeepPlace: u.keepPlace, EndPlace: u.endPlace, Permit: u.key.permit, Served: u.served, Run: u.run,
+		Keys: &n, ID: u.id, Mark: u.mark, Place: u.place, KeepPlace: u.keepPlace, EndPlace: u.endPlace, Permit: u.key.permit, Served: u.served, Run: u.run, Begun: u.begun,
 	}
 	e.cancelBy(run.Call, n, u)
 }

@@ -30,6 +30,7 @@ type request struct {
 	acceptBy         clock.Instant   // until when a push with a number above the stamp is reliable
 	place            int64           // in the queue
 	granted          bool            // a push or a poll has found the grant, and an acquire that confirms it is in flight: see confirm
+	became           *lease          // the lease that it was granted; nil: none so far
 	holders          []core.Holder   // in the last answer
 	position         int             // in the queue, in the last answer; 0: unknown
 	ends             clock.Instant   // when the first hold in the way may end, by the last answer
@@ -283,6 +284,9 @@ func (r *request) target(mark bool) cancelTarget {
 	}
 	if want.Record != nil {
 		t.run = want.Record.Run
+		if r.became != nil {
+			t.begun = r.became.begun
+		}
 	}
 	return t
 }

@@ -297,7 +297,7 @@ func AcquireAnswer(r *transport.Reply, inboxPrefix string) (a Acquired, err erro
 		a.Outcome, a.Record = Settled, readRecord(r)
 	case code == 6:
 		a.Outcome, a.Grant = Held, Grant{Token: r.Int(), Tokens: 1, Waiting: r.Int()}
-		a.Grant.Opened, a.Grant.Earlier = r.Int() == 1, int(r.Int())
+		a.Grant.Opened, a.Grant.Earlier, a.Grant.RecordToken = r.Int() == 1, int(r.Int()), r.Int()
 		if r.Err == nil && !a.Grant.isValid() {
 			r.SetMalformed()
 		}

@@ -34,8 +34,9 @@ type Grant struct {
 
 	Slots string // of a permit, such as "0-2,5"; "" in a message without slots: a poll reports them
 
-	Opened  bool // the record of the key was opened
-	Earlier int  // runs before that left no outcome
+	Opened      bool  // the record of the key was opened
+	Earlier     int   // runs before that left no outcome
+	RecordToken int64 // of the record
 }
 
 // readHolders reads the answer of describe in locks.lua up to its end. It returns nil if the lock is free.

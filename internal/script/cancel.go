@@ -19,6 +19,7 @@ type Cancel struct {
 	Permit    bool          // of a semaphore
 	Served    []string      // ids of its grant batch to which its hold was passed: they also end
 	Run       string        // of the key's work, which the id may have begun: it becomes void; "": none
+	Begun     int64         // the token of the record since the run has begun to work: only a later begin is void; 0: it has not
 }
 
 // Call prepares one execution. done is called once, with the answer.
@@ -34,14 +35,14 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*transport.Reply)) 
 	if c.Run != "" {
 		run = s.recordCancel
 	}
-	k := callOf(ctx, run, c.Keys, c.Permit, 3+5+len(c.Served), done)
+	k := callOf(ctx, run, c.Keys, c.Permit, 3+6+len(c.Served), done)
 	k.AddKeys(c.Keys.Done(c.ID))
 	if keep != 0 {
 		k.AddKeys(c.Keys.Kept(c.Place))
 	}
 	if c.Run != "" {
 		k.AddKeys(c.Keys.Record())
-		defer k.Add(c.Run)
+		defer k.Add(c.Run, c.Begun)
 	}
 	k.Add(c.ID, mark, keep)
 	if c.EndPlace != 0 || len(c.Served) > 0 {

@@ -5,7 +5,8 @@
 --         how many runs may never return  TTL of the record (ms)
 --   returns as acquire.lua, except for these:
 --           {5, record: see record.lua}  decided: no lock was taken
---           {6, token, tickets waiting, whether the record is open for the run: see record.lua, earlier}  held
+--           {6, token, tickets waiting, whether the record is open for the run: see record.lua, earlier,
+--            token of the record}  held
 -- Rules 19, 21 and 28 of docs/protocol.md.
 --@quarantine
 --@record
@@ -20,4 +21,4 @@ local held = acquire()
 if type(held) == 'string' then held = {1, held, 1, 0} end
 if held[1] ~= 1 then return held end
 local opened = open_record(record, r, claim, held[2])
-return {6, tonumber(held[2]), held[4], opened, r.earlier}
+return {6, tonumber(held[2]), held[4], opened, r.earlier, r.token}

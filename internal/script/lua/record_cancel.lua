@@ -1,9 +1,11 @@
--- Ends an id as cancel.lua does, and makes the run void that its acquire may have begun. A repeated execution does no harm.
+-- Ends an id as cancel.lua does, and makes the run void that its acquire, or a late copy of it, may have begun. A repeated execution
+-- does no harm.
 --   KEYS  those of cancel.lua      last: record
---   ARGV  those of cancel.lua      then: run
+--   ARGV  those of cancel.lua      then: run  token of the record since the run has begun, 0 if it has not
 --   returns as cancel.lua
 -- Rules 2, 3 and 28 of docs/protocol.md.
 --@quarantine
 --@record
-end_record(table.remove(KEYS), table.remove(ARGV), 'void')
+local begun, run = table.remove(ARGV), table.remove(ARGV)
+end_record(table.remove(KEYS), run, 'void', nil, nil, nil, ARGV[1], begun)
 --+/cancel

@@ -7,7 +7,7 @@
 --@record
 local record, run, outcome, ttl, status, answer = table.remove(KEYS), unpack(ARGV, #ARGV - 4)
 for _ = 1, 5 do table.remove(ARGV) end
-local ended = end_record(record, run, outcome, ttl, status, answer)
+local ended = end_record(record, run, outcome, ttl, status, answer, ARGV[1])
 if type(ended) == 'table' then return ended end
 local function release()
 --+/release

@@ -2,6 +2,7 @@
 //
 //	driver.go    a Driver is one lock on one server
 //	run.go       executions of the scripts, with typed answers
+//	recorded.go  executions of the scripts that deal with the record of the key
 //	answer.go    checks that answers are read completely
 //	snapshot.go  the contents of the lock's Redis keys
 //	tidy.go      finds faults in them
