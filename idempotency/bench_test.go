@@ -34,7 +34,7 @@ func BenchmarkOnce(b *testing.B) {
 	b.Run("set nx, set", func(b *testing.B) {
 		for b.Loop() {
 			key := next()
-			if err := rdb.SetNX(ctx, key, "open", time.Hour).Err(); err != nil { //nolint:staticcheck // as users write it
+			if err := rdb.SetNX(ctx, key, "open", time.Hour).Err(); err != nil {
 				b.Fatal(err)
 			}
 			if err := rdb.Set(ctx, key, `{"Number":1}`, time.Hour).Err(); err != nil {

@@ -190,9 +190,9 @@ func (y *system) faultMoves(s *state, i int, add add) {
 			y.giveUp(s, i)
 		})
 	}
-	if s.faults.agains > 0 && (p.phase == asks || p.phase == waits) && p.again+1 < perCall {
+	if s.faults.reasks > 0 && (p.phase == asks || p.phase == waits) && p.again+1 < perCall {
 		add("asks again under another id", func(s *state) {
-			s.faults.agains--
+			s.faults.reasks--
 			y.leavesOnTheWay(s, i)
 			y.cancels(s, i)
 			q := &s.proc[i]

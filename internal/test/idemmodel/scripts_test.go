@@ -53,14 +53,14 @@ func (y *system) begin(s *state, id int8) answer {
 }
 
 // isSettled is the function of record.lua.
-func (y *system) isSettled(r *record, print int8) bool {
-	return r.state == done && y.keeps(doneIsFinal) || r.state == open && r.print != print && y.keeps(openIsCompared)
+func (y *system) isSettled(r *record, fingerprint int8) bool {
+	return r.state == done && y.keeps(doneIsFinal) || r.state == open && r.print != fingerprint && y.keeps(openIsCompared)
 }
 
 // open is open_record of record.lua, with the token of the last hold of the id.
 func (y *system) open(s *state, id int8) int {
 	run, token, r := runOf(id), s.granted[id], &s.record
-	print, of := y.prints[owner(run)], y.policy[owner(run)]
+	fingerprint, of := y.prints[owner(run)], y.policy[owner(run)]
 	if !y.keeps(opens) {
 		return 1
 	}
@@ -72,7 +72,7 @@ func (y *system) open(s *state, id int8) int {
 	if !y.keeps(refusedIsShort) && r.state != gone {
 		r.until = s.now + y.ttl()
 	}
-	if y.isSettled(r, print) {
+	if y.isSettled(r, fingerprint) {
 		return 0
 	}
 	if token <= r.token && y.keeps(tokensCompared) {
@@ -90,7 +90,7 @@ func (y *system) open(s *state, id int8) int {
 			r.earlier++
 		}
 	}
-	r.state, r.run, r.id, r.print, r.token, r.returned = open, run, id, print, token, false
+	r.state, r.run, r.id, r.print, r.token, r.returned = open, run, id, fingerprint, token, false
 	r.until = s.now + y.ttl()
 	s.lifeEnds, s.last = r.until, run
 	return 1

@@ -40,7 +40,7 @@ type faults struct {
 	pauses int8 // a process stands still, and does not renew its lease
 	early  int8 // a process takes its lock for lost while the server still has it
 	quits  int8 // callers that give up before their run works
-	agains int8 // calls that ask again under another id
+	reasks int8 // calls that ask again under another id
 }
 
 // An ending is how a run ends.
