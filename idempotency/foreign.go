@@ -13,6 +13,19 @@ func (r Record) Next(c Claim, void bool) (next Record, begun bool, err error) {
 	return *n, true, nil
 }
 
+// Void returns the record of a key after Store.Void of a run, which changes only the open record of a run that has not returned. It
+// is for implementations of Store, like Next.
+func (r Record) Void(run string) Record {
+	switch {
+	case r.State != Open || r.Run != run || r.Returned:
+	case r.Earlier == 0:
+		r.State, r.Fingerprint, r.Run = None, Fingerprint{}, ""
+	default: // it has replaced a run whose outcome is still unknown; a repeated Void must not find its own run
+		r.Earlier, r.Returned, r.Run = r.Earlier-1, true, run+"-void"
+	}
+	return r
+}
+
 // Store returns the store that has the run's record. It is for functions that belong to an implementation of Store, such as
 // sqlstore.Commit. It is nil if the Run is a replay, or if its record is in Redis.
 func (run *Run) Store() Store {

@@ -137,13 +137,7 @@ func (m *memory) Void(_ context.Context, key, run string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.at(key)
-	if r.State == Open && r.Run == run && !r.Returned {
-		if r.Earlier == 0 {
-			r.State, r.Fingerprint, r.Run = None, Fingerprint{}, ""
-		} else { // it has replaced a run whose outcome is still unknown; a repeated Void must not find its own run
-			r.Earlier, r.Returned, r.Run = r.Earlier-1, true, run+"-void"
-		}
-	}
+	r.Record = r.Record.Void(run)
 	if r.void == nil {
 		r.void = make(map[string]bool)
 	}

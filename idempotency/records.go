@@ -35,7 +35,7 @@ func (s *storeRecords) lock(ctx context.Context, c *claim) (context.Context, *lo
 	if err != nil {
 		return nil, nil, nil, unavailable(err)
 	}
-	if rec.State > Open || rec.State == Open && rec.Fingerprint != c.Fingerprint {
+	if c.isSettled(&rec) {
 		return nil, nil, &rec, nil
 	}
 	held, hold, err := s.locker.Lock(ctx, c.Key, slices.Concat(s.options, c.lock)...)

@@ -215,6 +215,19 @@ func beginError(held context.Context, err error) error {
 	return unavailable(err)
 }
 
+// isSettled reports whether the record decides alone what the call gets: settled then returns a Run or an error.
+func (c *claim) isSettled(rec *Record) bool {
+	switch rec.State {
+	case None:
+		return false
+	case Done:
+		return true
+	case Committed:
+		return c.policy.recover == nil || rec.Fingerprint != c.Fingerprint
+	}
+	return rec.Fingerprint != c.Fingerprint
+}
+
 // settled returns what a call gets whose key has an answer or belongs to another request; neither if the record does not say.
 func (r *Runner) settled(c *claim, rec *Record) (*Run, error) {
 	switch {

@@ -87,13 +87,7 @@ func (s *Store) voidLocked(ctx context.Context, key, run string) (found bool, er
 			return err
 		}
 		found = true
-		if r.State == idempotency.Open && r.Run == run {
-			if r.Earlier == 0 {
-				r.State, r.Run = idempotency.None, ""
-			} else { // it has replaced a run whose outcome is still unknown
-				r.Earlier, r.Returned = r.Earlier-1, true
-			}
-		}
+		r.Record = r.Record.Void(run)
 		r.voids = slices.DeleteFunc(r.voids, func(v voidRun) bool { return v.run == run || v.made < r.now-voidsKept.Microseconds() })
 		r.voids = append(r.voids, voidRun{run, r.now})
 		returned := 0

@@ -71,12 +71,12 @@ func (m *reference) forget() {
 func (m *reference) void(run string) {
 	m.voids[run] = true
 	switch r := &m.rec; {
-	case r.State != idempotency.Open || r.Run != run:
+	case r.State != idempotency.Open || r.Run != run || r.Returned:
 	case r.Earlier == 0:
 		m.forget()
 	default:
 		r.Earlier--
-		r.Returned = true
+		r.Returned, r.Run = true, run+"-void"
 	}
 }
 
