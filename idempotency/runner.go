@@ -23,7 +23,7 @@ type Runner struct {
 }
 
 // New returns a Runner whose runs take their locks from l: a *lockmw.Client, a *lockmw.Local, or another exclusive Locker of this
-// module. Records of a Client are in its Redis, those of a Local in its process; any other Locker needs WithStore.
+// module. Records of a Client are in its Redis, and records of a Local in its process; any other Locker needs WithStore.
 //
 // New panics with an error that wraps lockmw.ErrInvalidOption if l is nil or an option is invalid, and with one that wraps
 // errors.ErrUnsupported if l cannot be used: a semaphore, a Locker for reading, or a Local with WithStore, whose locks do not

@@ -98,7 +98,7 @@ func (m *recordModel) begin(id string, token int64, c *core.RecordClaim) int {
 	return 1
 }
 
-// end ends a run. id and begun are those of the command, and only count to make the run void.
+// end ends a run. id and begun come from the command, and only count to make the run void.
 func (m *recordModel) end(e *core.RecordEnd, id string, begun int64) bool {
 	r := m.record()
 	void := e.Outcome == "void"

@@ -1,7 +1,7 @@
 -- Takes a lock, or queues a ticket, as acquire.lua does, and opens the record of the key in the same execution. If the record
 -- decides alone what the call gets, no lock is taken. A repeated execution does no harm.
---   KEYS  those of acquire.lua      last: record
---   ARGV  those of acquire.lua      then of the claim: run  fingerprint  whether to replace an open run (1 or 0)
+--   KEYS  as in acquire.lua      last: record
+--   ARGV  as in acquire.lua      then of the claim: run  fingerprint  whether to replace an open run (1 or 0)
 --         how many runs may never return  TTL of the record (ms)
 --   returns as acquire.lua, except for these:
 --           {5, record: see record.lua}  decided: no lock was taken

@@ -1,6 +1,6 @@
 -- Opens the record of a key for the hold that has the key's lock. A repeated execution does no harm.
 --   KEYS 1 holder  2 record
---   ARGV 1 id  2 token of the hold      then those of a claim: see record_acquire.lua
+--   ARGV 1 id  2 token of the hold      then the claim: see record_acquire.lua
 --   returns {1, record: see record.lua}  open for the run      {0, record}  not opened
 --           {2, record}  a later run has begun                   {-1}  the id does not hold the lock
 -- Rules 21 and 28 of docs/protocol.md.

@@ -1,7 +1,7 @@
 -- Ends an id as cancel.lua does, and makes the run void that its acquire, or a late copy of it, may have begun. A repeated execution
 -- does no harm.
---   KEYS  those of cancel.lua      last: record
---   ARGV  those of cancel.lua      then: run  token of the record since the run has begun, 0 if it has not
+--   KEYS  as in cancel.lua      last: record
+--   ARGV  as in cancel.lua      then: run  token of the record since the run has begun, 0 if it has not
 --   returns as cancel.lua
 -- Rules 2, 3 and 28 of docs/protocol.md.
 --@quarantine

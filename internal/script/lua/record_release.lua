@@ -1,6 +1,6 @@
 -- Ends a run of a key's work as record_end.lua does, and then the hold as release.lua does. A repeated execution does no harm.
---   KEYS  those of release.lua      last: record
---   ARGV  those of release.lua      then: run  outcome  TTL of the record (ms)  status  answer
+--   KEYS  as in release.lua      last: record
+--   ARGV  as in release.lua      then: run  outcome  TTL of the record (ms)  status  answer
 --   returns {answer of record_end.lua, answer of release.lua}
 -- Rules 21 and 28 of docs/protocol.md.
 --@quarantine

@@ -12,7 +12,7 @@ func (y *system) moves(s *state) []states.Move[state] {
 	}
 	y.lateMoves(s, steps.By(states.Nobody))
 	if s.now < y.end {
-		steps.By(states.Nobody)("time goes on", func(s *state) { y.step(s, -1) })
+		steps.By(states.Nobody)("time passes", func(s *state) { y.step(s, -1) })
 		for i := range y.policy {
 			if s.faults.pauses > 0 && s.holder == s.id(i)+1 && s.proc[i].phase != dead {
 				steps.By(i)("stands still", func(s *state) {

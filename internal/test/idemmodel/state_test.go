@@ -136,7 +136,7 @@ type state struct {
 	// What the judge knows.
 	wrong    string
 	unknown  uint8 // runs of this life of the record that have worked, and left no outcome
-	silent   uint8 // those of them that have not returned
+	silent   uint8 // unfinished runs that have not returned
 	did      uint8 // runs that have done the work
 	recorded uint8 // runs whose answer was ever recorded
 	answered int8  // the run with the answer of this life
