@@ -6,11 +6,25 @@ package idempotency
 // If begun is true, the store writes next, with the present time in Began and the claim's TTL. Otherwise it writes nothing, and
 // returns the record as it is with the error, which is nil or ErrSuperseded.
 func (r Record) Next(c Claim, void bool) (next Record, begun bool, err error) {
-	n, err := r.begin(&c, void)
-	if err != nil || n == nil {
-		return r, false, err
+	n := Record{State: Open, Fingerprint: c.Fingerprint, Run: c.Run, Token: c.Token, Earlier: r.Earlier, Silent: r.Silent}
+	switch {
+	case void:
+		return r, false, ErrSuperseded
+	case r.State > Open || r.State == Open && (r.Run == c.Run || r.Fingerprint != c.Fingerprint):
+		return r, false, nil
+	case c.Token <= r.Token:
+		return r, false, ErrSuperseded
+	case r.State == None:
+		return n, true, nil
 	}
-	return *n, true, nil
+	n.Earlier++
+	if !r.Returned {
+		n.Silent++
+	}
+	if !c.Over || n.Silent >= c.MaxSilent {
+		return r, false, nil
+	}
+	return n, true, nil
 }
 
 // Void returns the record of a key after Store.Void of a run, which changes only the open record of a run that has not returned. It

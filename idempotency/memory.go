@@ -80,36 +80,13 @@ func (m *memory) Begin(_ context.Context, c Claim) (Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.at(c.Key)
-	next, err := r.begin(&c, r.void[c.Run])
-	if err == nil && next != nil {
+	next, begun, err := r.Next(c, r.void[c.Run])
+	if begun {
 		next.Began = time.Now()
-		r.Record = *next
+		r.Record = next
 		m.put(c.Key, r, c.TTL)
 	}
 	return r.Record, err
-}
-
-// begin returns the record after a claim; nil if the claim does not change it. void is whether the claim's run is void.
-func (r *Record) begin(c *Claim, void bool) (*Record, error) {
-	next := Record{State: Open, Fingerprint: c.Fingerprint, Run: c.Run, Token: c.Token, Earlier: r.Earlier, Silent: r.Silent}
-	switch {
-	case void:
-		return nil, ErrSuperseded
-	case r.State > Open || r.State == Open && (r.Run == c.Run || r.Fingerprint != c.Fingerprint):
-		return nil, nil
-	case c.Token <= r.Token:
-		return nil, ErrSuperseded
-	case r.State == None:
-		return &next, nil
-	}
-	next.Earlier++
-	if !r.Returned {
-		next.Silent++
-	}
-	if !c.Over || next.Silent >= c.MaxSilent {
-		return nil, nil
-	}
-	return &next, nil
 }
 
 // End implements Store.
