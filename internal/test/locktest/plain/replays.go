@@ -21,7 +21,7 @@ var replays = []env.Scenario{
 	env.Case("a late acquire overtaken by its cancel takes nothing", lateAcquireAfterCancel, env.OnServer|env.OneNode|env.Shares),
 	env.Case("a late acquire overtaken by its cancel does not queue", lateQueueingAfterCancel, env.OnServer|env.Shares),
 	env.Case("a late release after the same owner's return frees nothing", lateRelease, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("a late renewal after its release extends nothing", lateRenewal, env.OnServer|env.Shares),
+	env.Case("a late renewal after its release extends nothing", lateRenewal, env.OnServer|env.OneNode|env.Shares),
 	env.Case("repeating all commands of a hold changes nothing after its release", replayAfterRelease, env.OnServer|env.OneNode|env.Shares),
 	env.Case("repeating all commands of a hold changes nothing after the same owner's return", replayAfterReturn, env.OnServer|env.OneNode|env.Shares),
 	env.Case("repeating all commands of a ticket changes nothing after its cancel", replayAfterCancel, env.OnServer|env.OneNode|env.Shares),
