@@ -13,7 +13,7 @@
 local record, claim = table.remove(KEYS), pop_claim()
 local r = read_record(record)
 if r.err then return r end
-if is_settled(r, claim.print) then return show_record(5, record, r) end
+if is_settled(r, claim.print) then return show_record(5, r) end
 local function acquire()
 --+/acquire
 end

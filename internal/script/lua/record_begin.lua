@@ -13,4 +13,4 @@ end
 local r = read_record(KEYS[2])
 if r.err then return r end
 local code = open_record(KEYS[2], r, claim, ARGV[2])
-return show_record(code, KEYS[2], r)
+return show_record(code, r)

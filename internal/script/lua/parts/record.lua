@@ -4,11 +4,12 @@
 -- id of its hold, and the answer with its status.
 -- Rule 28 of docs/protocol.md.
 local function read_record(key)
-  local f = redis.pcall('HMGET', key, 'state', 'run', 'token', 'print', 'earlier', 'silent', 'returned', 'began', 'id')
+  local f = redis.pcall('HMGET', key, 'state', 'run', 'token', 'print', 'earlier', 'silent', 'returned', 'began', 'id', 'answer')
   if f.err then return {err = 'WRONGTYPE the key does not contain a record'} end
   return {
     state = f[1] or '', run = f[2] or '', token = tonumber(f[3] or 0), print = f[4] or '',
     earlier = tonumber(f[5] or 0), silent = tonumber(f[6] or 0), returned = f[7] == '1', began = tonumber(f[8] or 0), id = f[9],
+    answer = f[10] or '',
   }
 end
 
@@ -73,14 +74,14 @@ local function end_record(key, run, outcome, ttl, status, answer, id, begun)
 end
 
 -- Returns a record for an answer, after `code`.
-local function show_record(code, key, r)
-  local answer = r.state == 'done' and redis.call('HGET', key, 'answer') or ''
-  return {code, r.state, r.run, r.token, r.print, r.earlier, r.silent, r.returned and 1 or 0, r.began, answer}
+local function show_record(code, r)
+  return {code, r.state, r.run, r.token, r.print, r.earlier, r.silent, r.returned and 1 or 0, r.began, r.answer}
 end
 
 -- Takes the arguments of a claim off the end of ARGV.
 local function pop_claim()
-  local claim = {}
-  for _, name in ipairs({'ttl', 'most', 'over', 'print', 'run'}) do claim[name] = table.remove(ARGV) end
+  local claim, n = {}, #ARGV
+  claim.run, claim.print, claim.over, claim.most, claim.ttl = unpack(ARGV, n - 4)
+  for i = n, n - 4, -1 do ARGV[i] = nil end
   return claim
 end
