@@ -135,6 +135,9 @@ func WithReplicas(n int, timeout time.Duration) ClientOption {
 // fail-over and a new server also refuse locks for d. So does a server with replicas that no client with a quarantine has
 // seen for 30 days.
 //
+// Servers whose replication id does not show whether they have lost locks are refused at the first lock: Dragonfly, and a server
+// without an id or with an id of zeros, such as Garnet.
+//
 // A quarantine does not protect against:
 //   - FLUSHALL and DEBUG RELOAD NOSAVE
 //   - a virtual machine that is rolled back

@@ -289,8 +289,28 @@ func TestWithQuarantineRefusesWhatItCannotProtect(t *testing.T) {
 			t.Errorf("WithQuarantine(%v): %v", d, err)
 		}
 	}
-	embedded := usertest.Client(t, redistest.Mini(t), lockmw.WithLease(time.Second), lockmw.WithQuarantine(10*time.Second))
-	if _, _, err := embedded.Lock(t.Context(), "item"); !errors.Is(err, lockmw.ErrUnavailable) {
-		t.Errorf("a server without replication ids: %v", err)
+}
+
+func TestWithQuarantineRefusesServersWhoseReplicationIDSaysNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	for says, want := range map[string]error{
+		"role:master": lockmw.ErrUnavailable,
+		"role:master garnet_version:1.0.84 master_replid:" + strings.Repeat("0", 40):                      lockmw.ErrUnavailable,
+		"role:master dragonfly_version:df-v1.30.0 master_replid:8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb": lockmw.ErrInvalidOption,
+	} {
+		rdb := s.NewClient(t)
+		rdb.AddHook(redistest.Says(says))
+		c, err := lockmw.New(rdb, lockmw.WithLease(time.Second), lockmw.WithQuarantine(10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, _, err := c.Lock(t.Context(), "item", lockmw.WithWait(time.Minute)); !errors.Is(err, want) || time.Since(start) > 10*time.Second {
+			t.Errorf("a server that says %q: %v, after %v", says, err, time.Since(start))
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -3,7 +3,7 @@
 //
 //	server.go    the servers: software, role, and whether the address leads to one server
 //	replicas.go  the replicas of a server outside a Cluster
-//	memory.go    memory, eviction, persistence, and the state of replicas
+//	memory.go    memory, eviction, persistence, quarantine, and the state of replicas
 //	clocks.go    the clocks of the servers
 //	client.go    the timeouts of the client
 //	rights.go    the rights of the user for locks and asynq, tried on scratch keys
@@ -69,7 +69,7 @@ type Options struct {
 
 // ReadOnlyChecks and WritingChecks are the names of all checks, in the order in which they run. With Asynq, "asynq" follows "rights".
 var (
-	ReadOnlyChecks = []string{"connection", "server", "address", "role", "memory", "eviction", "persistence", "replicas", "clocks", "client"}
+	ReadOnlyChecks = []string{"connection", "server", "address", "role", "memory", "eviction", "persistence", "quarantine", "replicas", "clocks", "client"}
 	WritingChecks  = []string{"rights", "messages", "scripts", "lock", "hand-over"}
 )
 
@@ -113,7 +113,7 @@ type examination struct {
 
 func (e *examination) checks() []func(context.Context) {
 	checks := []func(context.Context){
-		e.connect, e.checkServers, e.checkAddress, e.checkRoles, e.checkMemory, e.checkEviction, e.checkPersistence, e.checkReplicas,
+		e.connect, e.checkServers, e.checkAddress, e.checkRoles, e.checkMemory, e.checkEviction, e.checkPersistence, e.checkQuarantine, e.checkReplicas,
 		e.checkClocks, e.checkClient,
 	}
 	if !e.options.ReadOnly {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // informative returns the servers whose INFO is known, including replicas, because any of them may be promoted.
@@ -93,6 +95,19 @@ func (e *examination) checkPersistence(ctx context.Context) {
 		}
 	}
 	e.noteSame(e.servers)
+}
+
+// checkQuarantine checks whether WithQuarantine can notice that a server has lost locks.
+func (e *examination) checkQuarantine(context.Context) {
+	const check = "quarantine"
+	for _, s := range informative(e.masters()) {
+		if _, err := transport.ReplicationID(s.info); err != nil {
+			e.noteOf(s, check, Advice, "do not use WithQuarantine here: it refuses every lock", "%v", err)
+			continue
+		}
+		e.noteOf(s, check, OK, "", "WithQuarantine can notice that the server has lost locks")
+	}
+	e.noteSame(e.masters())
 }
 
 func (e *examination) checkReplicas(ctx context.Context) {

@@ -77,7 +77,7 @@ func TestReplicasBehindSentinelAreExamined(t *testing.T) {
 func TestAReplicaThatDoesNotAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Redis(t).NewClient(t)
-	rdb.AddHook(saying{"role:master connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=online"})
+	rdb.AddHook(redistest.Says("role:master connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=online"))
 	o := plan
 	o.ReadOnly = true
 	findings := examine(t, rdb, o)
@@ -93,7 +93,7 @@ func (c closed) Unwrap() redis.UniversalClient { return c.UniversalClient }
 func TestUncheckedReplicasAreReported(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Redis(t).NewClient(t)
-	rdb.AddHook(saying{"role:master connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=online"})
+	rdb.AddHook(redistest.Says("role:master connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=online"))
 	o := plan
 	o.ReadOnly = true
 	findings := examine(t, closed{rdb}, o)

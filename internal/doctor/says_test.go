@@ -1,33 +1,11 @@
 package doctor_test
 
 import (
-	"context"
-	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/doctor"
 	"github.com/lockmw/go/internal/test/redistest"
 )
-
-// saying replaces the answer to INFO.
-type saying struct{ lines string }
-
-func (saying) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (saying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (s saying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if c, ok := cmd.(*redis.StringCmd); ok && cmd.Name() == "info" {
-			c.SetVal(strings.ReplaceAll(s.lines, " ", "\r\n") + "\r\n")
-			return nil
-		}
-		return next(ctx, cmd)
-	}
-}
 
 func TestTheFieldsOfINFOAreJudged(t *testing.T) {
 	t.Parallel()
@@ -46,6 +24,11 @@ func TestTheFieldsOfINFOAreJudged(t *testing.T) {
 		{"redis_version:7.2.0 dragonfly_version:df-v1.23.0", "server", doctor.Warning, "dragonfly"},
 		{"redis_version:7.2.4 valkey_version:8.0.1 server_mode:sentinel", "server", doctor.Failure, "Sentinel"},
 		{"redis_version:7.0.0 redis_mode:sentinel", "server", doctor.Failure, "Sentinel"},
+		{"role:active-replica", "role", doctor.Failure, "other servers accept writes as well"},
+		{"role:master master_replid:8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb", "quarantine", doctor.OK, "can notice"},
+		{"role:master master_replid:0000000000000000000000000000000000000000", "quarantine", doctor.Advice, "INFO shows no replication id"},
+		{"role:master", "quarantine", doctor.Advice, "INFO shows no replication id"},
+		{"role:master dragonfly_version:df-v1.23.0 master_replid:8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb", "quarantine", doctor.Advice, "Dragonfly keeps its replication id"},
 		{"role:master maxmemory:1000 used_memory:950", "memory", doctor.Warning, "nearly full"},
 		{"aof_enabled:1 aof_last_write_status:err", "persistence", doctor.Failure, "append-only file failed"},
 		{"aof_enabled:1", "persistence", doctor.Advice, "the last second"},
@@ -54,13 +37,13 @@ func TestTheFieldsOfINFOAreJudged(t *testing.T) {
 		{"connected_slaves:1 slave0:ip=127.0.0.1,port=1,state=online", "replicas", doctor.Advice, "may lose the newest"},
 	} {
 		rdb := s.NewClient(t)
-		rdb.AddHook(saying{tt.says})
+		rdb.AddHook(redistest.Says(tt.says))
 		want(t, examine(t, rdb, o), tt.check, tt.verdict, tt.saw)
 	}
 	rdb := s.NewClient(t)
 	if err := rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	rdb.AddHook(saying{"connected_slaves:1"})
+	rdb.AddHook(redistest.Says("connected_slaves:1"))
 	want(t, examine(t, rdb, o), "replicas", doctor.OK, "min-replicas-to-write is 1")
 }

@@ -201,6 +201,8 @@ func (e *examination) checkRoles(context.Context) {
 		case s.info == nil:
 		case s.info["role"] == "":
 			e.noteOf(s, check, Unknown, "", "INFO lacks the role")
+		case transport.HasOtherMasters(s.info):
+			e.noteOf(s, check, Failure, "use servers with one master", "%s: other servers accept writes as well, so two callers can hold one lock", s.info["role"])
 		case s.info["role"] == "slave":
 			e.noteOf(s, check, Failure, "use the address of the master, or a client for Sentinel", "a replica of %s:%s", s.info["master_host"], s.info["master_port"])
 		default:

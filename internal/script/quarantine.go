@@ -129,15 +129,14 @@ func (q *Quarantine) Examine(ctx context.Context, key string, carried any) error
 
 // check returns the replication id of a server. The error says why the server may not grant locks; it is nil if it may.
 func (q *Quarantine) check(ctx context.Context, client redis.UniversalClient, key string) (id string, err error) {
-	info := client.InfoMap(ctx)
-	if err := info.Err(); err != nil {
+	info, err := transport.ReadInfo(ctx, client)
+	if err != nil {
 		return "", fmt.Errorf("cannot tell whether the server has lost locks: %w", err)
 	}
-	id = info.Item("Replication", "master_replid")
-	switch {
-	case len(id) != replicationIDLen:
-		return "", errNoReplicationID
-	case info.Item("Replication", "role") != "master":
+	if id, err = transport.ReplicationID(info); err != nil {
+		return "", err
+	}
+	if info["role"] != "master" {
 		return "", errors.New("the server is a replica")
 	}
 	err = q.isKnown(ctx, client, key, id) // in any case, because this also notes this client's quarantine
@@ -147,21 +146,17 @@ func (q *Quarantine) check(ctx context.Context, client redis.UniversalClient, ke
 	return id, err
 }
 
-const replicationIDLen = 40
-
 var errShortQuarantine = &transport.FinalError{Err: fmt.Errorf("%w: all clients of a server need the same quarantine", core.ErrInvalidOption)}
-
-var errNoReplicationID = &transport.FinalError{Err: errors.New("cannot tell whether the server has lost locks: INFO shows no replication id")}
 
 // isOld reports whether a server has kept its data for a quarantine: it has run for that long, and has not taken the place of
 // another server. The trace of a replaced server is erased when the first replica connects, which creates a backlog, and when
 // the backlog's TTL has passed after the last replica left.
-func (q *Quarantine) isOld(ctx context.Context, client redis.UniversalClient, info *redis.InfoCmd) bool {
-	uptime, err := strconv.ParseInt(info.Item("Server", "uptime_in_seconds"), 10, 64)
+func (q *Quarantine) isOld(ctx context.Context, client redis.UniversalClient, info map[string]string) bool {
+	uptime, err := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
 	if err != nil || time.Duration(uptime)*time.Second < q.length+time.Second {
 		return false
 	}
-	if strings.Trim(info.Item("Replication", "master_replid2"), "0") != "" || info.Item("Replication", "repl_backlog_active") != "0" {
+	if strings.Trim(info["master_replid2"], "0") != "" || info["repl_backlog_active"] != "0" {
 		return false
 	}
 	config, err := client.ConfigGet(ctx, "repl-backlog-ttl").Result()

@@ -59,10 +59,14 @@ func (p *Probe) Due() { p.done.Do(func() { p.s.spawn(p.RunNow) }) }
 func (p *Probe) RunNow() {
 	ctx, cancel := context.WithTimeout(p.s.ctx, probeTimeout)
 	defer cancel()
-	policy, err := EvictionPolicy(ctx, p.s.rdb)
-	if err == nil && policy != "" && policy != "noeviction" {
+	info, _ := ReadInfo(ctx, p.s.rdb) // INFO may be denied
+	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		p.logger.Warn("lockmw: the server may evict locks when its memory is full; set maxmemory-policy to noeviction",
 			"maxmemory-policy", policy)
+	}
+	if HasOtherMasters(info) {
+		p.logger.Warn("lockmw: other servers accept writes as well, so two callers can hold one lock; use servers with one master",
+			"role", info["role"])
 	}
 	p.s.SetBatching(IsOneServer(ctx, p.s.rdb, p.prefix))
 }

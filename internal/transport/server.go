@@ -97,13 +97,8 @@ func askTopology(rdb redis.UniversalClient, prefix string) (Topology, error) {
 		"use the client that it wraps, or give it the method Unwrap() redis.UniversalClient: %w", core.ErrInvalidOption, rdb, err)
 }
 
-// EvictionPolicy returns the server's maxmemory-policy, or "" if the server does not report it.
-func EvictionPolicy(ctx context.Context, rdb redis.UniversalClient) (string, error) {
-	info, err := ReadInfo(ctx, rdb, "memory")
-	return info["maxmemory_policy"], err
-}
-
-// ReadInfo returns the fields of INFO for the given sections. The most common error is that the user may not run INFO.
+// ReadInfo returns the fields of INFO for the given sections, or for the usual ones. The most common error is that the user may not
+// run INFO.
 func ReadInfo(ctx context.Context, rdb redis.Cmdable, sections ...string) (map[string]string, error) {
 	text, err := rdb.Info(ctx, sections...).Result()
 	if err != nil {
@@ -127,6 +122,26 @@ func Software(info map[string]string) (name, version string) {
 	}
 	return "redis", info["redis_version"]
 }
+
+// HasOtherMasters reports whether other servers accept writes of the same keys, by the fields of INFO of KeyDB. Such servers exchange
+// their writes later, so two of them can grant one lock.
+func HasOtherMasters(info map[string]string) bool { return info["role"] == "active-replica" }
+
+// ReplicationID returns the replication id of a server from the fields of INFO. The error is a *FinalError: the id does not show
+// whether the server has lost locks.
+func ReplicationID(info map[string]string) (string, error) {
+	const unknown = "cannot tell whether the server has lost locks"
+	id := info["master_replid"]
+	if name, _ := Software(info); name == "dragonfly" {
+		return "", &FinalError{Err: fmt.Errorf("%w: WithQuarantine: %s: Dragonfly keeps its replication id when another server takes its place", core.ErrInvalidOption, unknown)}
+	}
+	if len(id) != replicationIDLen || strings.Trim(id, "0") == "" {
+		return "", &FinalError{Err: errors.New(unknown + ": INFO shows no replication id")}
+	}
+	return id, nil
+}
+
+const replicationIDLen = 40
 
 // IsOneServer reports whether all scripts run on the same server, whatever their keys are. A proxy may spread them over several
 // servers by their first keys; then scripts must not mix keys of different locks.

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -36,4 +37,15 @@ func (h Hook) run(ctx context.Context, cmds []redis.Cmder, send func() error) er
 		}
 	}
 	return err
+}
+
+// Says returns a Hook that replaces the answer to INFO: the lines are separated by spaces.
+func Says(lines string) Hook {
+	return func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		if info, ok := cmds[0].(*redis.StringCmd); ok && len(cmds) == 1 && info.Name() == "info" {
+			info.SetVal(strings.ReplaceAll(lines, " ", "\r\n") + "\r\n")
+			return nil
+		}
+		return send()
+	}
 }
