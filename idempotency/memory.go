@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"sync"
@@ -95,7 +96,7 @@ func (m *memory) End(_ context.Context, e End) (bool, error) {
 	defer m.mu.Unlock()
 	r := m.at(e.Key)
 	if r.Run != e.Run || r.State != Open {
-		return r.Run == e.Run && r.State == Done && e.Outcome == Keep, nil
+		return r.Run == e.Run && r.State == Done && e.Outcome == Keep && bytes.Equal(r.Answer, e.Answer), nil
 	}
 	switch e.Outcome {
 	case Keep:

@@ -112,6 +112,51 @@ func TestARunThatWasReplacedAtARealServerIsNotRecorded(t *testing.T) {
 	})
 }
 
+func TestAnAnswerThatWasFoundOutIsFinal(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		c := newClient(t, s)
+		once, shop := idempotency.New(c), &shop{}
+		found := idempotency.Recover(func(context.Context, idempotency.Unfinished) (idempotency.Answer, error) {
+			return idempotency.Result(receipt{7})
+		})
+		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
+			takeLock(t, s)
+			if got, err := shop.do(once, "tea", found); err != nil || got.Number != 7 {
+				t.Errorf("the call that finds the answer out got %v, %v", got, err)
+			}
+			return receipt{1}, nil
+		})
+		isError(t, err, idempotency.ErrNotRecorded)
+		if got, err := shop.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 7 {
+			t.Errorf("a repetition got %v, %v", got, err)
+		}
+	})
+}
+
+func TestARunThatEndsWhileItsAnswerIsFoundOutWins(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		c := newClient(t, s)
+		once, shop := idempotency.New(c), &shop{}
+		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
+			run, _ := idempotency.FromContext(ctx)
+			takeLock(t, s)
+			found := idempotency.Recover(func(context.Context, idempotency.Unfinished) (idempotency.Answer, error) {
+				own, err := idempotency.Result(receipt{1})
+				if err == nil {
+					err = run.Keep(own)
+				}
+				isError(t, err, nil)
+				return idempotency.Result(receipt{7})
+			})
+			if got, err := shop.do(once, "tea", found); err != nil || got.Number != 1 {
+				t.Errorf("the call that finds the answer out got %v, %v, want the answer of the run", got, err)
+			}
+			return receipt{1}, nil
+		})
+		isError(t, err, idempotency.ErrNotRecorded) // it has ended before
+	})
+}
+
 func TestRunsThatNeverReturnAreLimited(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		once := idempotency.New(newClient(t, s))

@@ -275,7 +275,10 @@ func (r *Runner) unfinished(held context.Context, c *claim, rec *Record) (again 
 	if err == nil {
 		kept, err = r.records.end(held, end)
 	}
-	if err != nil || !kept {
+	if err == nil && !kept { // the run has ended meanwhile: the record says how
+		return true, nil, nil
+	}
+	if err != nil {
 		return false, nil, &Error{Op: "begin", Err: fmt.Errorf("%w: the answer that was found could not be recorded", ErrUnknownOutcome), Unfinished: u}
 	}
 	return false, &Run{replay: &answer, id: rec.Run}, nil

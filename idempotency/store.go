@@ -14,7 +14,7 @@ type Store interface {
 	// that of the claim. Claim says when it is not. An error may mean that the record was opened nevertheless.
 	Begin(ctx context.Context, c Claim) (Record, error)
 	// End ends a run. It reports false, and changes nothing, if the record is not open for that run. It reports true if the
-	// run has ended in the same way before.
+	// run has ended in the same way, and with the same answer, before.
 	End(ctx context.Context, e End) (bool, error)
 	// Void makes a run void that has not begun to work: its record is no longer open, and a Begin of the run that arrives later
 	// returns ErrSuperseded.

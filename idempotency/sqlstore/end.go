@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -45,7 +46,7 @@ func (s *Store) end(ctx context.Context, e *idempotency.End) (bool, error) {
 	if r == nil || err != nil || r.Run != e.Run {
 		return false, err
 	}
-	return r.State == idempotency.Done && e.Outcome == idempotency.Keep || r.State == idempotency.Open && e.Outcome == idempotency.Leave, nil
+	return r.State == idempotency.Done && e.Outcome == idempotency.Keep && bytes.Equal(r.Answer, e.Answer) || r.State == idempotency.Open && e.Outcome == idempotency.Leave, nil
 }
 
 const (

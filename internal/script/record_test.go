@@ -176,10 +176,17 @@ func TestAnAnswerIsRecordedOnce(t *testing.T) {
 		if ok, released := d.ReleaseRecord("a", keepOf("r1")); !ok || released != script.NotHeld {
 			d.Errorf("repeated: %v, %v", ok, released)
 		}
-		second := keepOf("r1")
-		second.Answer = []byte("another one")
-		if !d.EndRecord(second) || d.EndRecord(keepOf("r2")) {
+		if !d.EndRecord(keepOf("r1")) || d.EndRecord(keepOf("r2")) {
 			d.Error("the run's end is not confirmed, or another's is")
+		}
+		second := keepOf("r1")
+		second.Answer, second.TTL = []byte("another one"), 2*second.TTL
+		before := d.Redis.PTTL(d.Context(), d.Keys.Record()).Val()
+		if d.EndRecord(second) {
+			d.Error("another answer of the run is confirmed")
+		}
+		if after := d.Redis.PTTL(d.Context(), d.Keys.Record()).Val(); after > before {
+			d.Errorf("another answer has prolonged the record from %v to %v", before, after)
 		}
 		for _, outcome := range []string{"forget", "leave", "void"} {
 			if d.EndRecord(endOf("r1", outcome)) {

@@ -102,7 +102,7 @@ func (m *recordModel) begin(id string, token int64, c *core.RecordClaim) int {
 func (m *recordModel) end(e *core.RecordEnd, id string, begun int64) bool {
 	r := m.record()
 	void := e.Outcome == "void"
-	if r.run != e.Run || r.state == "" || void && (r.id != id || r.returned || r.token == begun) {
+	if r.run != e.Run || r.state == "" || r.state == "done" && (e.Outcome != "keep" || r.answer != string(e.Answer)) || void && (r.id != id || r.returned || r.token == begun) {
 		return false
 	}
 	if e.Outcome == "keep" {
@@ -110,7 +110,6 @@ func (m *recordModel) end(e *core.RecordEnd, id string, begun int64) bool {
 	}
 	switch {
 	case r.state == "done":
-		return e.Outcome == "keep"
 	case e.Outcome == "keep":
 		r.state, r.answer = "done", string(e.Answer)
 	case e.Outcome == "leave":
@@ -204,6 +203,9 @@ func (c *comparison) drawClaim(r *rapid.T) core.RecordClaim {
 func (c *comparison) drawEnd(r *rapid.T) core.RecordEnd {
 	e := keepOf(c.run(r))
 	e.Outcome = rapid.SampledFrom([]string{"keep", "forget", "leave", "void"}).Draw(r, "outcome")
+	if rapid.IntRange(0, 3).Draw(r, "found") == 0 {
+		e.Answer = []byte("found out")
+	}
 	return e
 }
 

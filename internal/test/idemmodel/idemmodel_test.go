@@ -94,6 +94,7 @@ var needs = []states.Need[rule, system]{
 	states.Without("a run ends only its own record", endKnowsRun, again.with(faults{pauses: 1}).without, "not the last run has given the answer"),
 	states.Without("a run records its answer without the lock", endNeedsNoLock, refusing.with(faults{pauses: 1}).without, "an answer is not recorded though no other run has begun"),
 	states.Without("a repeated end says the same", endIsRepeatable, refusing.with(faults{losses: 1}).without, "an answer that is recorded is not sent"),
+	states.Without("unless the record has another answer", endComparesAnswer, recovering.with(faults{pauses: 1}).without, "two answers are sent"),
 	states.Without("the lock is released when the answer is recorded", recordFirst, again.without, "a run begins while another one ends that has kept its lock"),
 	states.Without("only a recorded answer is sent", recordedIsSent, again.with(faults{pauses: 1}).without, "an answer is sent that is not recorded"),
 	states.Without("a forgotten run leaves its token", forgetKeepsToken, refusing.with(faults{early: 1, copies: 1}).ending(keep, forget).without, "the record is open, and no run has worked"),

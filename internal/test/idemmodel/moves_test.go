@@ -54,7 +54,7 @@ func (y *system) step(s *state, paused int) {
 		s.fault("a record expires before its run")
 	}
 	s.record = record{}
-	s.unknown, s.silent, s.answered, s.last, s.attempts, s.lifeEnds = 0, 0, 0, 0, 0, 0
+	s.unknown, s.silent, s.answered, s.last, s.attempts, s.lifeEnds, s.found = 0, 0, 0, 0, 0, 0, false
 }
 
 // lateMoves adds what becomes of commands whose answers nobody waits for.
@@ -90,7 +90,7 @@ func (y *system) lateMoves(s *state, add add) {
 		if how != noEnd {
 			add("a late end arrives", func(s *state) {
 				s.lateEnds[run] = noEnd
-				y.endRecord(s, int8(run), how, -1)
+				y.endRecord(s, int8(run), how, -1, false)
 			})
 		}
 	}

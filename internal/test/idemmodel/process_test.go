@@ -53,7 +53,7 @@ func (y *system) onBegun(s *state, i int) {
 // drop releases a hold whose run has not begun: a copy of its begin may still have opened the record.
 func (y *system) drop(s *state, i int) {
 	if y.keeps(releaseIsVoid) {
-		y.endRecord(s, s.run(i), void, s.id(i))
+		y.endRecord(s, s.run(i), void, s.id(i), false)
 	}
 	y.release(s, s.id(i))
 }
@@ -72,7 +72,7 @@ func (y *system) isDecided(i int, r *record) bool {
 // decided ends a call for which the record decides.
 func (y *system) decided(s *state, i int, r *record) {
 	if r.state == done && (r.print == y.prints[i] || !y.keeps(doneIsCompared)) {
-		y.sends(s, i, r.run)
+		y.sends(s, i, r.run, r.found)
 		return
 	}
 	s.proc[i].phase, s.proc[i].answer = over, answer{}
@@ -83,7 +83,7 @@ func (y *system) settleMoves(s *state, i int, add add) {
 	p := s.proc[i]
 	if p.answer.outcome == none {
 		y.executes(s, i, add, "has the end of an earlier run recorded", func(s *state) answer {
-			ok := y.endRecord(s, p.target, p.ending, s.id(i))
+			ok := y.endRecord(s, p.target, p.ending, s.id(i), true)
 			if ok && p.ending == forget {
 				s.unknown, s.silent = 0, 0
 			}
@@ -96,14 +96,11 @@ func (y *system) settleMoves(s *state, i int, add add) {
 		isOK := q.answer.outcome == ended
 		q.answer = answer{}
 		switch {
-		case p.ending == forget:
+		case p.ending == keep && isOK:
+			y.drop(s, i)
+			y.sends(s, i, p.target, true)
+		default: // if the run has ended meanwhile, the record says how
 			q.phase, q.ending = holds, noEnd
-		case isOK:
-			y.drop(s, i)
-			y.sends(s, i, p.target)
-		default:
-			y.drop(s, i)
-			q.phase = over
 		}
 	})
 }
@@ -154,7 +151,7 @@ func (y *system) finish(s *state, i int) answer {
 		return answer{outcome: ended}
 	}
 	began := s.record.state == open && s.record.run == s.run(i)
-	ok := y.endRecord(s, s.run(i), p.ending, id)
+	ok := y.endRecord(s, s.run(i), p.ending, id, false)
 	if began && p.ending == keep && !ok {
 		s.fault("an answer is not recorded though no other run has begun")
 	}
@@ -173,8 +170,8 @@ func (y *system) onEnded(s *state, i int) {
 		return
 	}
 	if isOK || !y.keeps(recordedIsSent) {
-		y.sends(s, i, s.run(i))
-	} else if s.answered == s.run(i) {
+		y.sends(s, i, s.run(i), false)
+	} else if s.answered == s.run(i) && !s.found {
 		s.fault("an answer that is recorded is not sent")
 	}
 }

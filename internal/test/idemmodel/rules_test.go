@@ -25,6 +25,7 @@ const (
 	endKnowsRun                        // a run ends only its own record
 	endNeedsNoLock                     // whether or not it still has the lock
 	endIsRepeatable                    // a repeated end says the same
+	endComparesAnswer                  // unless the record has another answer
 	recordFirst                        // the lock is released when the answer is recorded, not before
 	recordedIsSent                     // only an answer that was recorded is sent
 	forgetKeepsToken                   // a record without a run keeps the token of the last one

@@ -103,8 +103,8 @@ func (y *system) ttl() int8 {
 	return lease
 }
 
-// endRecord is end_record of record.lua. id only counts for a void.
-func (y *system) endRecord(s *state, run int8, how ending, id int8) bool {
+// endRecord is end_record of record.lua. id only counts for a void, and found is whether the answer is not the run's own.
+func (y *system) endRecord(s *state, run int8, how ending, id int8, found bool) bool {
 	r := &s.record
 	isRun := r.run == run || !y.keeps(endKnowsRun) && how != void
 	switch {
@@ -120,7 +120,7 @@ func (y *system) endRecord(s *state, run int8, how ending, id int8) bool {
 		}
 		return false
 	case how == keep && r.state == open:
-		s.record.state, r.run, r.until = done, run, s.now+y.ttl()
+		s.record.state, r.run, r.until, r.found = done, run, s.now+y.ttl(), found
 		s.lifeEnds = r.until
 		if s.answered != 0 {
 			s.fault("a record has two answers")
@@ -128,13 +128,13 @@ func (y *system) endRecord(s *state, run int8, how ending, id int8) bool {
 		if s.last != abs(run) {
 			s.fault("not the last run has given the answer")
 		}
-		s.answered, s.recorded = run, s.recorded|bit[uint8](abs(run))
+		s.answered, s.found, s.recorded = run, found, s.recorded|bit[uint8](abs(run))
 		return true
 	case r.state == done:
 		if how == keep && s.answered != run {
 			s.fault("a record has two answers")
 		}
-		return how == keep && y.keeps(endIsRepeatable)
+		return how == keep && y.keeps(endIsRepeatable) && (r.found == found || !y.keeps(endComparesAnswer))
 	case how == leave:
 		r.returned = true
 	case how == void && r.earlier > 0 && y.keeps(voidKeepsOther):
@@ -174,7 +174,7 @@ func (y *system) release(s *state, id int8) {
 // cancel is record_cancel.lua.
 func (y *system) cancel(s *state, id int8) {
 	if y.keeps(cancelIsVoid) {
-		y.endRecord(s, runOf(id), void, id)
+		y.endRecord(s, runOf(id), void, id, false)
 	}
 	if y.keeps(doneMarks) {
 		s.doneIDs |= bit[uint16](id)

@@ -113,6 +113,7 @@ const (
 type record struct {
 	state, run, id, print, token, earlier, silent, until int8 // a negative run is void, and stands for the one that it has replaced
 	returned                                             bool
+	found                                                bool // the answer is not the one of the run: another process has found it out
 }
 
 // A state is all there is at one time.
@@ -140,6 +141,7 @@ type state struct {
 	did      uint8 // runs that have done the work
 	recorded uint8 // runs whose answer was ever recorded
 	answered int8  // the run with the answer of this life
+	found    bool  // that answer was found out
 	last     int8  // the last run that the record was opened for
 	attempts int8  // the greatest number of an attempt
 	lifeEnds int8
@@ -223,11 +225,13 @@ func (y *system) starts(s *state, i int, earlier int8) {
 	p.phase, p.answer, p.token = works, answer{}, s.record.token
 }
 
-// sends notes that a process sends the answer of a run.
-func (y *system) sends(s *state, i int, run int8) {
+// sends notes that a process sends the answer of a run, or the one that was found out for it.
+func (y *system) sends(s *state, i int, run int8, found bool) {
 	switch {
 	case s.recorded&bit[uint8](abs(run)) == 0:
 		s.fault("an answer is sent that is not recorded")
+	case s.answered == run && s.found != found:
+		s.fault("two answers are sent")
 	case y.prints[owner(abs(run))] != y.prints[i]:
 		s.fault("requests are mixed")
 	}

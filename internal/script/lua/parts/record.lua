@@ -53,13 +53,15 @@ local function end_record(key, run, outcome, ttl, status, answer, id, begun)
   local r = read_record(key)
   if r.err then return r end
   if r.run ~= run or r.state == '' then return 0 end
+  -- A recorded answer is final: it may be the one that another process has found out for the run.
+  if r.state == 'done' and (outcome ~= 'keep' or r.answer ~= answer) then return 0 end
   if outcome == 'void' and (r.id ~= id or r.returned or r.token == tonumber(begun or 0)) then return 0 end
   if outcome == 'keep' then
     redis.call('PEXPIRE', key, ttl)
   else
     redis.call('HDEL', key, '')
   end
-  if r.state ~= 'open' then return outcome == 'keep' and 1 or 0 end
+  if r.state == 'done' then return 1 end
   if outcome == 'keep' then
     redis.call('HSET', key, 'state', 'done', 'ended', time_us(), 'status', status, 'answer', answer)
   elseif outcome == 'leave' then
