@@ -215,17 +215,17 @@ func beginError(held context.Context, err error) error {
 	return unavailable(err)
 }
 
-// isSettled reports whether the record decides alone what the call gets: settled then returns a Run or an error.
+// isSettled reports whether the record decides, without the lock, what the call gets: settled then returns a Run or an error. A run
+// that has committed still holds the lock until it has recorded its answer, so a call waits for that.
 func (c *claim) isSettled(rec *Record) bool {
 	switch rec.State {
 	case None:
 		return false
 	case Done:
 		return true
-	case Committed:
-		return c.policy.recover == nil || rec.Fingerprint != c.Fingerprint
+	default:
+		return rec.Fingerprint != c.Fingerprint
 	}
-	return rec.Fingerprint != c.Fingerprint
 }
 
 // settled returns what a call gets whose key has an answer or belongs to another request; neither if the record does not say.

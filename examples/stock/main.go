@@ -1,6 +1,7 @@
-// Stock sells the last items of a shop in twenty ways: without a guard, with a mutex, with conditions and locks in SQL, with
-// hand-written Redis locks, with scripts and queues, and with lockmw. Users click "buy" several times each, over HTTP, at two
-// shop processes. A table shows oversold items, duplicate orders and speed. Then scripts reproduce the faults of each way.
+// Stock sells the last items of a shop in twenty-four ways. Some use no guard, a mutex, conditions and locks in SQL, hand-written
+// Redis locks, scripts or queues. The others use locks and idempotency keys of lockmw. Users click "buy" several times each, over
+// HTTP, at two shop processes. A table shows oversold items, duplicate orders and speed. Then scripts reproduce the faults of each
+// way.
 //
 //	go run ./examples/stock
 //	go run ./examples/stock -ways setnx,setnx-expiry

@@ -85,6 +85,7 @@ func checkWays(t *testing.T, r report.Report) {
 		}
 		checkWay(t, all[i], row)
 	}
+	checkKeys(t, r)
 	if none := r.Ways[0]; none.Oversold == 0 || none.Duplicates == 0 {
 		t.Errorf("without a guard %d were oversold and %d ordered twice: the crowd would not detect broken locks",
 			none.Oversold, none.Duplicates)

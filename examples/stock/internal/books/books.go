@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/lockmw/go/idempotency/sqlstore"
 )
 
 // tables are the tables of a run. buyers is for ways that prevent duplicate orders by a unique key; it has a row for each
@@ -16,8 +18,11 @@ var tables = []struct{ name, columns string }{
 	{"items", `(id VARCHAR(64) PRIMARY KEY, stock INTEGER NOT NULL,
 		version BIGINT NOT NULL DEFAULT 0, fence BIGINT NOT NULL DEFAULT 0)`},
 	{"buyers", `(item VARCHAR(64) NOT NULL, buyer VARCHAR(64) NOT NULL, PRIMARY KEY (item, buyer))`},
-	{"orders", `(item VARCHAR(64) NOT NULL, buyer VARCHAR(64) NOT NULL)`},
+	{"orders", `(item VARCHAR(64) NOT NULL, buyer VARCHAR(64) NOT NULL, receipt VARCHAR(64) NOT NULL)`},
 }
+
+// records is the table of idempotency records: see Records.
+const records = "records"
 
 // Books are the tables of one run. They are safe for concurrent use, also by several processes.
 type Books struct {
@@ -54,6 +59,11 @@ func (b *Books) Close() error {
 // Database returns the name of the database.
 func (b *Books) Database() string { return b.dialect.name }
 
+// Records returns a store for the records of idempotency keys. It is in the same database: see ChangeInRun.
+func (b *Books) Records() *sqlstore.Store {
+	return sqlstore.New(b.write, b.dialect.records, sqlstore.WithTable(b.prefix+records))
+}
+
 // Create creates the tables and checks the rights of the user with sample statements. On an error it drops the tables.
 func (b *Books) Create(ctx context.Context) error {
 	err := b.create(ctx)
@@ -69,6 +79,9 @@ func (b *Books) create(ctx context.Context) error {
 		if err := b.exec(ctx, "CREATE TABLE {"+t.name+"} "+t.columns); err != nil {
 			return err
 		}
+	}
+	if err := b.exec(ctx, sqlstore.Schema(b.dialect.records, b.prefix+records)); err != nil {
+		return err
 	}
 	if err := b.exec(ctx, `CREATE INDEX {orders}_item ON {orders} (item, buyer)`); err != nil {
 		return err
@@ -92,7 +105,7 @@ func (b *Books) create(ctx context.Context) error {
 
 // Drop removes the tables.
 func (b *Books) Drop(ctx context.Context) error {
-	var err error
+	err := b.exec(ctx, "DROP TABLE IF EXISTS {"+records+"}")
 	for _, t := range tables {
 		err = errors.Join(err, b.exec(ctx, "DROP TABLE IF EXISTS {"+t.name+"}"))
 	}
@@ -149,6 +162,23 @@ func (b *Books) View(ctx context.Context, item, user string) (v View, err error)
 func (b *Books) Ordered(ctx context.Context, item, user string) (bool, error) {
 	var n int
 	row := b.read.QueryRowContext(ctx, b.sql(`SELECT count(*) FROM {orders} WHERE item = ? AND buyer = ?`), item, user)
+	err := row.Scan(&n)
+	return n > 0, err
+}
+
+// Receipt returns the receipt of a user's order, or "" if there is no order.
+func (b *Books) Receipt(ctx context.Context, item, user string) (receipt string, err error) {
+	row := b.read.QueryRowContext(ctx, b.sql(`SELECT receipt FROM {orders} WHERE item = ? AND buyer = ?`), item, user)
+	if err := row.Scan(&receipt); !errors.Is(err, sql.ErrNoRows) {
+		return receipt, err
+	}
+	return "", nil
+}
+
+// HasReceipt reports whether an order of the item has this receipt.
+func (b *Books) HasReceipt(ctx context.Context, item, receipt string) (bool, error) {
+	var n int
+	row := b.read.QueryRowContext(ctx, b.sql(`SELECT count(*) FROM {orders} WHERE item = ? AND receipt = ?`), item, receipt)
 	err := row.Scan(&n)
 	return n > 0, err
 }

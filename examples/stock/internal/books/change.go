@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"github.com/lockmw/go/idempotency/sqlstore"
 )
 
 // A Tx is a transaction.
@@ -15,11 +17,24 @@ type Tx struct {
 // tries is the maximum number of tries of a transaction that the database rolls back because of others.
 const tries = 20
 
+// A Changer is Change or ChangeInRun.
+type Changer func(ctx context.Context, retried func(), fn func(*Tx) error) error
+
 // Change runs fn in a transaction and commits if it returns nil. If the database rolls the transaction back because of a
 // deadlock, Change calls retried, unless it is nil, and retries.
 func (b *Books) Change(ctx context.Context, retried func(), fn func(*Tx) error) error {
+	return b.change(ctx, retried, fn, (*sql.Tx).Commit)
+}
+
+// ChangeInRun is Change for a run of an idempotency key whose record is in Records. The same transaction marks the run as done. If a
+// later run has begun, it changes nothing and returns sqlstore.ErrSuperseded.
+func (b *Books) ChangeInRun(ctx context.Context, retried func(), fn func(*Tx) error) error {
+	return b.change(ctx, retried, fn, func(tx *sql.Tx) error { return sqlstore.Commit(ctx, tx) })
+}
+
+func (b *Books) change(ctx context.Context, retried func(), fn func(*Tx) error, commit func(*sql.Tx) error) error {
 	for try := 1; ; try++ {
-		err := b.try(ctx, fn)
+		err := b.try(ctx, fn, commit)
 		if err == nil || try == tries || !b.dialect.passing(err) {
 			return err
 		}
@@ -29,7 +44,7 @@ func (b *Books) Change(ctx context.Context, retried func(), fn func(*Tx) error) 
 	}
 }
 
-func (b *Books) try(ctx context.Context, fn func(*Tx) error) error {
+func (b *Books) try(ctx context.Context, fn func(*Tx) error, commit func(*sql.Tx) error) error {
 	tx, err := b.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -38,7 +53,7 @@ func (b *Books) try(ctx context.Context, fn func(*Tx) error) error {
 	if err := fn(&Tx{b, tx}); err != nil {
 		return err
 	}
-	return tx.Commit()
+	return commit(tx)
 }
 
 // Exec runs a statement, in which {items}, {buyers} and {orders} stand for the tables and ? for each argument. It returns
@@ -77,8 +92,13 @@ func (t *Tx) AddBuyer(ctx context.Context, item, user string) (added bool, err e
 	return n > 0, err
 }
 
-// AddOrder stores an order.
+// AddOrder stores an order without a receipt.
 func (t *Tx) AddOrder(ctx context.Context, item, user string) error {
-	_, err := t.Exec(ctx, `INSERT INTO {orders} (item, buyer) VALUES (?, ?)`, item, user)
+	return t.AddOrderWithReceipt(ctx, item, user, "")
+}
+
+// AddOrderWithReceipt stores an order and its receipt.
+func (t *Tx) AddOrderWithReceipt(ctx context.Context, item, user, receipt string) error {
+	_, err := t.Exec(ctx, `INSERT INTO {orders} (item, buyer, receipt) VALUES (?, ?, ?)`, item, user, receipt)
 	return err
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
 	sqlitecode "modernc.org/sqlite/lib"
+
+	"github.com/lockmw/go/idempotency/sqlstore"
 )
 
 // A dialect has the differences between databases.
@@ -25,6 +27,7 @@ type dialect struct {
 	forUpdate  string // clause of a SELECT that locks its rows
 	insertOnce string // start of an INSERT that does nothing on a conflict
 	onConflict string // end of that INSERT
+	records    sqlstore.Dialect
 	open       func(url string) (read, write *sql.DB, err error)
 	passing    func(error) bool // reports a temporary error, after which a retry may succeed
 }
@@ -32,7 +35,7 @@ type dialect struct {
 var dialects = map[string]*dialect{
 	"sqlite": {
 		name: "SQLite", insertOnce: "INSERT", onConflict: " ON CONFLICT DO NOTHING",
-		open: openSQLite,
+		records: sqlstore.SQLite, open: openSQLite,
 		passing: func(err error) bool {
 			e, ok := errors.AsType[*sqlite.Error](err)
 			return ok && e.Code()&0xff == sqlitecode.SQLITE_BUSY // the other bits are the kind
@@ -40,7 +43,7 @@ var dialects = map[string]*dialect{
 	},
 	"postgres": {
 		name: "PostgreSQL", numbered: true, forUpdate: " FOR UPDATE", insertOnce: "INSERT", onConflict: " ON CONFLICT DO NOTHING",
-		open: openPostgres,
+		records: sqlstore.Postgres, open: openPostgres,
 		passing: func(err error) bool {
 			e, ok := errors.AsType[*pgconn.PgError](err)
 			return ok && strings.HasPrefix(e.Code, "40") // the class of transactions that were rolled back
@@ -48,7 +51,7 @@ var dialects = map[string]*dialect{
 	},
 	"mysql": {
 		name: "MariaDB or MySQL", forUpdate: " FOR UPDATE", insertOnce: "INSERT IGNORE",
-		open: openMySQL,
+		records: sqlstore.MySQL, open: openMySQL,
 		passing: func(err error) bool {
 			const deadlock = 1213
 			e, ok := errors.AsType[*mysql.MySQLError](err)

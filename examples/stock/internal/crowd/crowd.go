@@ -51,10 +51,15 @@ type Tally struct {
 	mu      sync.Mutex
 	Results map[shop.Result]int
 	Retries int
+
+	Replayed      int // answers that repeated an earlier one
+	Contradicting int // answers with another receipt than the first answer for the same key
+
 	Failed  error // the first answer that should never occur
 	Elapsed time.Duration
 
-	took []time.Duration
+	took     []time.Duration
+	receipts shop.Receipts
 }
 
 // Drive sends the clicks to the shops and waits for all answers. It returns the error of ctx.
@@ -71,8 +76,9 @@ func (t *Tally) Drive(ctx context.Context, p Plan, shops []*shop.Shop, items []s
 		wg.Go(func() {
 			for c := range clicks {
 				begun := time.Now()
-				a, err := shops[c.Shop].Buy(ctx, client, shop.Order{Item: items[c.Item], User: c.User, Patience: patience})
-				t.add(a, err, time.Since(begun))
+				o := shop.Order{Item: items[c.Item], User: c.User, Patience: patience}
+				a, err := shops[c.Shop].Buy(ctx, client, o)
+				t.add(o.Key(), a, err, time.Since(begun))
 			}
 		})
 	}
@@ -93,7 +99,7 @@ func send(ctx context.Context, clicks chan<- Click, list []Click) {
 	}
 }
 
-func (t *Tally) add(a shop.Answer, err error, took time.Duration) {
+func (t *Tally) add(key string, a shop.Answer, err error, took time.Duration) {
 	if err == nil && a.Result == shop.Failed {
 		err = errors.New(a.Why)
 	}
@@ -108,8 +114,14 @@ func (t *Tally) add(a shop.Answer, err error, took time.Duration) {
 	t.Results[a.Result]++
 	t.Retries += a.Retries
 	t.took = append(t.took, took)
-	if a.Result == shop.Sold {
+	switch {
+	case a.Result == shop.Sold && a.Replayed:
+		t.Replayed++
+	case a.Result == shop.Sold:
 		t.Sold.Add(1)
+	}
+	if t.receipts.Contradicts(key, a) {
+		t.Contradicting++
 	}
 	t.Answered.Add(1)
 }

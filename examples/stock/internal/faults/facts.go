@@ -17,6 +17,12 @@ type Facts struct {
 	Missing    int `json:"missing"`      // orders that Redis had counted and the books lacked after a process died
 	Recovered  int `json:"recovered"`    // missing orders that were stored in the end
 	Retries    int `json:"retries"`      // failed tries
+
+	// With idempotency keys.
+	Contradicting int `json:"contradicting"` // answers with another receipt than the first answer for the same key
+	Unknown       int `json:"unknown"`       // calls whose answer was that the outcome of an earlier call is unknown
+	NotKept       int `json:"not_kept"`      // calls whose answer was that the order is stored, without its receipt
+	Lost          int `json:"lost"`          // orders that are not in the books although the user has clicked again, or has their receipt
 }
 
 // String lists the faults, or returns "nothing".
@@ -27,6 +33,7 @@ func (f Facts) String() string {
 		word string
 	}{
 		{f.Oversold, "oversold"}, {f.Duplicates, "duplicate"}, {f.Blocked, "blocked"}, {f.Overtaken, "overtaken"},
+		{f.Contradicting, "contradicting"}, {f.Unknown, "unknown"}, {f.NotKept, "without receipt"}, {f.Lost, "lost"},
 		{f.Missing, "missing"}, {f.Recovered, "recovered"}, {f.ToldOfLoss, "told of the loss"},
 	} {
 		if n.n > 0 {

@@ -34,7 +34,7 @@ const (
 // Of returns the scripts of a way.
 func Of(way string) []Script {
 	var list []Script
-	for _, family := range [][]Script{unguarded(), inSQL(), bySetNX(), byMemcached(), inRedis(), byLockmw()} {
+	for _, family := range [][]Script{unguarded(), inSQL(), bySetNX(), byMemcached(), inRedis(), byLockmw(), byKey()} {
 		for _, s := range family {
 			if s.Way == way {
 				list = append(list, s)

@@ -29,7 +29,8 @@ type Stage struct {
 	facts Facts
 	calls []*call
 
-	killed []int // the processes
+	receipts shop.Receipts
+	killed   []int // the processes
 }
 
 // The shops.
@@ -47,6 +48,7 @@ const (
 // A call is a click of the script.
 type call struct {
 	user   string
+	key    string
 	shop   int // where it runs or has stopped
 	done   chan struct{}
 	answer shop.Answer
@@ -71,6 +73,7 @@ func (s *Stage) begin(at int, user string, options ...option) *call {
 		return c
 	}
 	o := shop.Order{Item: s.item(), User: user, Patience: patience}
+	c.key = o.Key()
 	for _, set := range options {
 		set(&o)
 	}
@@ -170,6 +173,9 @@ func (s *Stage) end(c *call) {
 		return
 	}
 	s.facts.Retries += c.answer.Retries
+	if s.receipts.Contradicts(c.key, c.answer) {
+		s.facts.Contradicting++
+	}
 	switch c.answer.Result {
 	case shop.Sold:
 		s.facts.Accepted++
@@ -177,6 +183,10 @@ func (s *Stage) end(c *call) {
 		s.facts.Blocked++
 	case shop.Lost:
 		s.facts.ToldOfLoss++
+	case shop.Unknown:
+		s.facts.Unknown++
+	case shop.NotKept:
+		s.facts.NotKept++
 	case shop.Failed:
 		s.fail("%s: %s", c.user, c.answer.Why)
 	}

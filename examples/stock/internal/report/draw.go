@@ -53,7 +53,7 @@ func (r *Report) Draw(w io.Writer) error {
 // tone is the verdict on a way. It depends on what happened only, not on what the way is expected to do.
 func (r *Row) tone() chart.Tone {
 	switch {
-	case r.Oversold+r.Duplicates > 0:
+	case r.Oversold+r.Duplicates+r.Contradicting > 0:
 		return chart.Bad
 	case r.flaws() > 0:
 		return chart.Warn
@@ -69,6 +69,9 @@ func (r *Row) wrongs() string {
 	}
 	if r.Duplicates > 0 {
 		said = append(said, chart.Number(float64(r.Duplicates))+" twice")
+	}
+	if r.Contradicting > 0 {
+		said = append(said, chart.Number(float64(r.Contradicting))+" contradicting")
 	}
 	switch n := r.flaws(); {
 	case n == 1:
@@ -86,7 +89,7 @@ func (r *Row) wrongs() string {
 func (r *Row) flaws() (n int) {
 	for _, s := range r.Scripts {
 		f := s.Facts
-		if f.Oversold+f.Duplicates+f.Blocked+f.Overtaken > 0 || f.Missing > f.Recovered {
+		if f.Oversold+f.Duplicates+f.Blocked+f.Overtaken+f.Contradicting+f.Unknown+f.NotKept+f.Lost > 0 || f.Missing > f.Recovered {
 			n++
 		}
 	}

@@ -36,19 +36,23 @@ type Row struct {
 	Kept    bool   `json:"keeps_promises"`    // the way should keep its promises
 	Skipped string `json:"skipped,omitempty"` // why it was not run
 
-	Sold        int     `json:"sold"`       // orders in the books
-	Oversold    int     `json:"oversold"`   // orders beyond the stock
-	Duplicates  int     `json:"duplicates"` // orders beyond a user's first
-	Unsold      int     `json:"unsold"`     // remaining stock that users wanted
-	LostOrders  int     `json:"lost_orders"`
-	Busy        int     `json:"busy"` // calls that ran out of patience, or lost their lock
-	PerSecond   float64 `json:"requests_per_second"`
-	P50         float64 `json:"p50_ms"`
-	P99         float64 `json:"p99_ms"`
-	Retries     int     `json:"retries"`
-	Failed      string  `json:"failed,omitempty"` // the first error that should never occur
-	Scripts     []Scene `json:"faults"`
-	WasAccepted int     `json:"accepted"`
+	Sold          int     `json:"sold"`       // orders in the books
+	Oversold      int     `json:"oversold"`   // orders beyond the stock
+	Duplicates    int     `json:"duplicates"` // orders beyond a user's first
+	Unsold        int     `json:"unsold"`     // remaining stock that users wanted
+	LostOrders    int     `json:"lost_orders"`
+	Busy          int     `json:"busy"`          // calls that ran out of patience, or lost their lock
+	Unknown       int     `json:"unknown"`       // calls whose answer was that the outcome of an earlier call is unknown
+	NotKept       int     `json:"not_kept"`      // calls whose answer was that the order is stored, without its receipt
+	Contradicting int     `json:"contradicting"` // answers with another receipt than the first answer for the same key
+	Replayed      int     `json:"replayed"`      // answers that repeated the first answer for the same key
+	PerSecond     float64 `json:"requests_per_second"`
+	P50           float64 `json:"p50_ms"`
+	P99           float64 `json:"p99_ms"`
+	Retries       int     `json:"retries"`
+	Failed        string  `json:"failed,omitempty"` // the first error that should never occur
+	Scripts       []Scene `json:"faults"`
+	WasAccepted   int     `json:"accepted"`
 }
 
 // A Scene has the results of one fault script.
@@ -62,7 +66,9 @@ type Scene struct {
 
 // AddLoad adds the figures of the crowd.
 func (r *Row) AddLoad(t *crowd.Tally) {
-	r.WasAccepted = t.Results[shop.Sold]
+	r.WasAccepted = t.Results[shop.Sold] - t.Replayed
+	r.Replayed, r.Contradicting = t.Replayed, t.Contradicting
+	r.Unknown, r.NotKept = t.Results[shop.Unknown], t.Results[shop.NotKept]
 	r.LostOrders = max(0, r.WasAccepted-r.Sold)
 	r.Busy = t.Results[shop.Busy] + t.Results[shop.Lost]
 	r.PerSecond = round(float64(t.Answered.Load()) / t.Elapsed.Seconds())
@@ -81,7 +87,7 @@ func (r *Row) Broken() bool {
 			return true
 		}
 	}
-	return r.Kept && (r.Oversold+r.Duplicates+r.Unsold+r.LostOrders > 0 || r.Failed != "")
+	return r.Kept && (r.Oversold+r.Duplicates+r.Contradicting+r.Unsold+r.LostOrders > 0 || r.Failed != "")
 }
 
 // Broken reports whether any way is broken.

@@ -56,13 +56,17 @@ func (r *Report) writeLoad(w io.Writer) error {
 	return t.Flush()
 }
 
-// remark lists further irregularities.
+// remark lists further irregularities, and repeated answers.
 func (r *Row) remark() string {
 	var words []string
 	for _, n := range []struct {
 		n    int
 		word string
-	}{{r.Unsold, "unsold"}, {r.LostOrders, "lost"}, {r.Busy, "told to retry"}} {
+	}{
+		{r.Unsold, "unsold"}, {r.LostOrders, "lost"}, {r.Busy, "told to retry"},
+		{r.Contradicting, "contradicting"}, {r.Unknown, "unknown"}, {r.NotKept, "without receipt"},
+		{r.Replayed, "got the first answer again"},
+	} {
 		if n.n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", n.n, n.word))
 		}

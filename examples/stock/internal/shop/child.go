@@ -123,11 +123,11 @@ func (s *server) order(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &ways.Call{
-		User: o.User, Item: o.Item, Patience: o.Patience,
+		User: o.User, Item: o.Item, Key: r.Header.Get(keyHeader), Patience: o.Patience,
 		Nested: o.Nested, LosesReply: o.LosesReply, StopAt: o.StopAt, Stop: s.stopper(o.User),
 	}
 	err := s.buy(r.Context(), c)
-	a := Answer{Retries: c.Retries()}
+	a := Answer{Retries: c.Retries(), Receipt: c.Receipt, Replayed: c.Replayed}
 	status := http.StatusConflict
 	switch {
 	case err == nil:
@@ -136,6 +136,10 @@ func (s *server) order(w http.ResponseWriter, r *http.Request) {
 		a.Result = SoldOut
 	case errors.Is(err, ways.ErrSecond):
 		a.Result = Second
+	case errors.Is(err, ways.ErrUnknown):
+		a.Result = Unknown
+	case errors.Is(err, ways.ErrNotKept):
+		a.Result = NotKept
 	case errors.Is(err, ways.ErrBusy):
 		status, a.Result = http.StatusServiceUnavailable, Busy
 	case errors.Is(err, ways.ErrLost):

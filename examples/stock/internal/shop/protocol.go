@@ -13,6 +13,8 @@ type Spec struct {
 	Way   string // its name
 }
 
+const keyHeader = "Idempotency-Key"
+
 // An Order is the body of a request.
 type Order struct {
 	Item       string        `json:"item"`
@@ -23,11 +25,18 @@ type Order struct {
 	StopAt     ways.Point    `json:"stop_at,omitempty"`
 }
 
+// Key is the idempotency key, which all clicks of a user on an item share. The header Idempotency-Key contains it.
+func (o *Order) Key() string { return o.Item + "/" + o.User }
+
 // An Answer is the body of the response. The status is 201, 409, 503 or 500.
 type Answer struct {
 	Result  Result `json:"result"`
 	Retries int    `json:"retries"`
 	Why     string `json:"why,omitempty"` // the error of a failed call
+
+	// Only ways with idempotency keys have these.
+	Receipt  string `json:"receipt,omitempty"`
+	Replayed bool   `json:"replayed,omitempty"` // the receipt is that of an earlier click
 }
 
 // A Result is the outcome of a call.
@@ -40,6 +49,8 @@ const (
 	Second  Result = "second order"
 	Busy    Result = "busy"
 	Lost    Result = "lock lost"
+	Unknown Result = "unknown outcome"  // of an earlier click with the same key
+	NotKept Result = "receipt not kept" // the order is stored
 	Failed  Result = "failed"
 )
 
@@ -54,3 +65,23 @@ type report struct {
 type command struct {
 	GoOn string `json:"go_on"` // resumes the call of this user
 }
+
+// Receipts detects contradicting answers. The zero value is ready to use, by one goroutine at a time.
+type Receipts struct{ first map[string]string }
+
+// Contradicts reports whether the answer to an order with this key has another receipt than the first answer that had one.
+func (r *Receipts) Contradicts(key string, a Answer) bool {
+	if a.Receipt == "" {
+		return false
+	}
+	if r.first == nil {
+		r.first = make(map[string]string)
+	}
+	if r.First(key) == "" {
+		r.first[key] = a.Receipt
+	}
+	return r.First(key) != a.Receipt
+}
+
+// First returns the first receipt for an order with this key, or "" if there was none.
+func (r *Receipts) First(key string) string { return r.first[key] }

@@ -104,6 +104,7 @@ func (s *Shop) Buy(ctx context.Context, client *http.Client, o Order) (a Answer,
 	if err != nil {
 		return a, err
 	}
+	req.Header.Set(keyHeader, o.Key())
 	res, err := client.Do(req)
 	if err != nil {
 		return a, err

@@ -71,6 +71,27 @@ func testCommitWins(t *testing.T, d database) {
 	}
 }
 
+func testCommitInFlight(t *testing.T, d database) {
+	for name, policy := range map[string]idempotency.Policy{"RunAgain": idempotency.RunAgain, "Refuse": idempotency.Refuse} {
+		t.Run(name, func(t *testing.T) {
+			b := newTestbed(t, d)
+			once := b.runner(client(t))
+			for range 2 {
+				got, err := do(t, once, policy, func(ctx context.Context) (string, error) {
+					isError(t, b.place(ctx, b.db, "tea"), nil)
+					_, err := do(t, once, policy, notCalled(t)) // by another caller
+					isError(t, err, idempotency.ErrInFlight)
+					return "receipt", nil
+				})
+				if got != "receipt" || err != nil {
+					t.Errorf("got %q, %v", got, err)
+				}
+			}
+			b.hasOrders("tea")
+		})
+	}
+}
+
 func testRecover(t *testing.T, d database) {
 	b := newTestbed(t, d)
 	once := b.runner(client(t))

@@ -32,6 +32,7 @@ var cases = []struct {
 	{"an end may be repeated", testRepeatedEnd},
 	{"effects happen once", testOnce},
 	{"a commit wins over what follows", testCommitWins},
+	{"a run that has committed is in flight until it returns", testCommitInFlight},
 	{"Recover learns of a commit", testRecover},
 	{"a run that was replaced does not commit", testReplaced},
 	{"a handler ignores ErrSuperseded", testIgnored},

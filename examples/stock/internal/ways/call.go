@@ -9,6 +9,7 @@ import (
 // A Call is one click on "buy".
 type Call struct {
 	User, Item string
+	Key        string        // the idempotency key of the order, which all clicks of the user on the item share
 	Patience   time.Duration // how long it waits for a lock or retries
 	Nested     bool          // takes the lock again while it holds it
 	LosesReply bool          // the reply to its first try to take a lock is lost on the way
@@ -16,6 +17,9 @@ type Call struct {
 
 	// Stop is called at StopAt. It returns when the call may continue, or returns the error of ctx.
 	Stop func(ctx context.Context) error
+
+	Receipt  string // of the order; set by ways with idempotency keys
+	Replayed bool   // the receipt is that of an earlier click
 
 	retries int
 }
@@ -33,6 +37,7 @@ const (
 	Checked  Point = "checked"  // it has checked that the lock is its own and will delete it
 	Unlocked Point = "unlocked" // it has released the lock and will commit
 	Reserved Point = "reserved" // only Redis has counted it so far
+	Recorded Point = "recorded" // its answer is recorded and not sent yet
 	Taken    Point = "taken"    // a worker has begun to store its order
 )
 
@@ -50,7 +55,8 @@ func (c *Call) send(ctx context.Context) (context.Context, error) {
 	if c.StopAt != Sent {
 		return ctx, nil
 	}
-	return context.WithoutCancel(ctx), c.at(ctx, Sent)
+	ctx = context.WithoutCancel(ctx)
+	return ctx, c.at(ctx, Sent)
 }
 
 // retried counts a failed try.
@@ -65,4 +71,6 @@ var (
 	ErrSecond  = errors.New("this user has ordered already")
 	ErrBusy    = errors.New("the lock is busy")
 	ErrLost    = errors.New("the lock was lost")
+	ErrUnknown = errors.New("the outcome of an earlier click is unknown")
+	ErrNotKept = errors.New("the order is stored, but its receipt was not kept")
 )

@@ -44,6 +44,11 @@ func sellOne(ctx context.Context, tx *books.Tx, c *Call) error {
 	if err := tx.AddOrder(ctx, c.Item, c.User); err != nil {
 		return err
 	}
+	return takeOne(ctx, tx, c)
+}
+
+// takeOne takes one item from the stock if there is one.
+func takeOne(ctx context.Context, tx *books.Tx, c *Call) error {
 	n, err := tx.Exec(ctx, `UPDATE {items} SET stock = stock - 1, version = version + 1 WHERE id = ? AND stock >= 1`, c.Item)
 	if err == nil && n == 0 {
 		return ErrSoldOut // the transaction is rolled back

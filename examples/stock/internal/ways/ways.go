@@ -36,7 +36,7 @@ type Buy func(ctx context.Context, c *Call) error
 // All lists the ways, from the naive ones to those that keep their promises.
 func All() []Way {
 	var all []Way
-	for _, family := range [][]Way{unguarded(), inSQL(), bySetNX(), byMemcached(), inRedis(), byLockmw()} {
+	for _, family := range [][]Way{unguarded(), inSQL(), bySetNX(), byMemcached(), inRedis(), byLockmw(), byKey()} {
 		all = append(all, family...)
 	}
 	return all
