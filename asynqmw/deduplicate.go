@@ -140,14 +140,16 @@ func (d *deduplicator) process(ctx context.Context, task *asynq.Task, next asynq
 	}
 	fingerprint := key.Fingerprint([]byte(task.Type()), task.Payload())
 	var run *idempotency.Run
+	var refused error // of the last call; only that one is reported
+	var label string
 	a.lock = func(ctx context.Context, opts []lockmw.Option) (_ context.Context, _ waitlimit.Unlocker, err error) {
 		p, err := lockmw.NewPolicy(opts...)
 		if err != nil {
 			return ctx, nil, err
 		}
-		run, err = d.once.BeginWithin(ctx, p.Wait, p.Label, key, fingerprint, idempotency.RunAgain)
-		if err != nil {
-			return ctx, nil, beginError(err)
+		label = p.Label
+		if run, refused = d.once.BeginWithin(ctx, p.Wait, label, key, fingerprint, idempotency.RunAgain); refused != nil {
+			return ctx, nil, beginError(refused)
 		}
 		if _, done := run.Replay(); done {
 			return ctx, nil, errIsDone
@@ -155,6 +157,7 @@ func (d *deduplicator) process(ctx context.Context, task *asynq.Task, next asynq
 		return run.Context(), unused{run}, nil
 	}
 	err = d.under(a, task, key.LockKey(), func(outcome) error { return d.run(ctx, task, run, next) })
+	d.once.Refused(ctx, label, key, refused)
 	switch {
 	case errors.Is(err, errIsDone):
 		return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -28,13 +29,17 @@ func Do[In, Out any](
 	if err != nil {
 		return out, &Error{Op: "begin", Err: fmt.Errorf("%w: the request is not JSON: %w", lockmw.ErrInvalidOption, err)}
 	}
-	run, err := r.Begin(ctx, key, key.Fingerprint(text), policy)
-	if err != nil {
-		return out, err
+	run, err := r.beginWith(ctx, key, key.Fingerprint(text), policy, nil)
+	if err == nil && run.replay != nil {
+		err = readResult(*run.replay, &out)
 	}
-	if answer, replayed := run.Replay(); replayed {
-		err = readResult(answer, &out)
+	switch {
+	case err != nil:
+		r.reportRefused(ctx, key, nil, err)
 		return out, err
+	case run.replay != nil:
+		r.report(ctx, key, nil, observe.CallReplayed)
+		return out, nil
 	}
 	returned := false
 	defer func() {

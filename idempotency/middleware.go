@@ -37,10 +37,29 @@ func (r *Runner) Locker() lockmw.Locker { return r.locker }
 // BeginWithin is Begin with its own wait instead of WithWait's: how long the call waits for a run that is in flight. 0: it does not
 // wait. The label, if not empty, is that of the run's lock, unless WithLockOptions sets one. It is for middleware that can come back
 // later.
+//
+// The Observer of the locks is not told about an error, because the middleware may try again. Call Refused with the last one.
 func (r *Runner) BeginWithin(ctx context.Context, wait time.Duration, label string, key Key, f Fingerprint, policy Policy) (*Run, error) {
-	opts := []lockmw.Option{lockmw.WithWait(wait)}
-	if label != "" {
-		opts = append(opts, lockmw.WithDefaults(lockmw.WithLabel(label)))
+	opts := append(labelled(label), lockmw.WithWait(wait))
+	run, err := r.beginWith(ctx, key, f, policy, opts)
+	if err != nil {
+		return nil, err
 	}
-	return r.beginWith(ctx, key, f, policy, opts...)
+	r.reportReplay(ctx, key, opts, run)
+	return run, nil
+}
+
+// Refused tells the observers of the locks that a call ran nothing, whose last BeginWithin returned err: see
+// lockmw.Observer. Nothing happens if err is nil.
+func (r *Runner) Refused(ctx context.Context, label string, key Key, err error) {
+	if err != nil {
+		r.reportRefused(ctx, key, labelled(label), err)
+	}
+}
+
+func labelled(label string) []lockmw.Option {
+	if label == "" {
+		return nil
+	}
+	return []lockmw.Option{lockmw.WithDefaults(lockmw.WithLabel(label))}
 }

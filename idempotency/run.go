@@ -129,7 +129,9 @@ func (run *Run) end(e End) (bool, error) {
 	if run.replay != nil || run.ended.Swap(true) {
 		return false, errEnded
 	}
-	return run.runner.records.finish(run, e)
+	ended, err := run.runner.records.finish(run, e)
+	run.runner.report(run.claim.caller, run.claim.key, run.claim.lock, outcomeOf(e.Outcome, ended, err))
+	return ended, err
 }
 
 var errEnded = fmt.Errorf("%w: the run has ended before", lockmw.ErrNotHeld)

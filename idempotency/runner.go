@@ -18,8 +18,9 @@ import (
 // A Runner runs the work of each key once. Make it with New. Safe for concurrent use.
 type Runner struct {
 	config
-	locker  lockmw.Locker
-	records records
+	locker   lockmw.Locker
+	records  records
+	reporter reporter
 }
 
 // New returns a Runner whose runs take their locks from l: a *lockmw.Client, a *lockmw.Local, or another exclusive Locker of this
@@ -60,6 +61,9 @@ func newRunner(l lockmw.Locker, opts []Option) (*Runner, error) {
 	if err == nil {
 		r.records, err = r.recordsOf(l)
 	}
+	if err == nil {
+		r.reporter, err = newReporter(l, r.lock)
+	}
 	return r, err
 }
 
@@ -92,6 +96,7 @@ func (r *Runner) recordsOf(l lockmw.Locker) (records, error) {
 // A claim is one call of Begin, until it is known whether its run begins.
 type claim struct {
 	Claim
+	caller context.Context
 	key    Key
 	policy Policy
 	lock   []lockmw.Option   // of this call
@@ -107,10 +112,17 @@ type claim struct {
 // Begin waits for a run that is in flight: see WithWait. It returns an *Error. With an error of lockmw, such as ErrUnavailable,
 // nothing has run and nothing is recorded.
 func (r *Runner) Begin(ctx context.Context, key Key, f Fingerprint, policy Policy) (*Run, error) {
-	return r.beginWith(ctx, key, f, policy)
+	run, err := r.beginWith(ctx, key, f, policy, nil)
+	if err != nil {
+		r.reportRefused(ctx, key, nil, err)
+		return nil, err
+	}
+	r.reportReplay(ctx, key, nil, run)
+	return run, nil
 }
 
-func (r *Runner) beginWith(ctx context.Context, key Key, f Fingerprint, policy Policy, lock ...lockmw.Option) (*Run, error) {
+// beginWith is Begin without a report.
+func (r *Runner) beginWith(ctx context.Context, key Key, f Fingerprint, policy Policy, lock []lockmw.Option) (*Run, error) {
 	run, err := r.begin(ctx, key, f, policy, lock)
 	if err != nil {
 		if e, ok := errors.AsType[*Error](err); ok {
@@ -125,7 +137,7 @@ func (r *Runner) begin(ctx context.Context, key Key, f Fingerprint, policy Polic
 	if err := r.checkCall(ctx, key, policy); err != nil {
 		return nil, err
 	}
-	c := &claim{key: key, policy: policy, lock: lock, Claim: Claim{
+	c := &claim{caller: ctx, key: key, policy: policy, lock: lock, Claim: Claim{
 		Key: key.LockKey(), Run: newRunID(), Fingerprint: f, Over: policy.again, MaxSilent: maxSilent, TTL: r.ttl,
 	}}
 	if outer := runOf(ctx, c.Key); outer != nil {

@@ -38,13 +38,18 @@ type Observer struct {
 	// Released is called when the last hold of the lock was unlocked, even after a loss. It may then run concurrently with
 	// Lost.
 	Released func(context.Context, Attempt, Release)
+	// Idempotent is called once for each call of package idempotency when its outcome is known, with the caller's context and
+	// after the lock is released. The call may have taken no lock: there may be no other callbacks. Op of the Attempt is
+	// "idempotent", and Key is the key of the run's lock. A call that is nested in a run of its key or has an invalid argument,
+	// and a run that never ends because its process dies, are not observed.
+	Idempotent func(context.Context, Attempt, IdempotentCall)
 }
 
 // An Attempt is one call for a lock.
 type Attempt struct {
 	Key    string
 	Name   string // name of the lock in spans, metrics and log lines: see WithName
-	Op     string // "lock", "try_lock"; by Lead "lead", by Once "once"
+	Op     string // "lock", "try_lock"; by Lead "lead", by Once "once"; by package idempotency "idempotent", for its calls as a whole
 	Mode   string // exclusive, fair, read, write or permit
 	Policy Policy
 }
@@ -72,4 +77,22 @@ type Release struct {
 	Held    time.Duration // from the grant to the release
 	Waiters int           // number of calls of this process that waited for the lock at that moment
 	Err     error         // the error that Unlock returned
+}
+
+// An IdempotentCall is a call of package idempotency that has ended.
+type IdempotentCall struct {
+	// Outcome is one of these:
+	//
+	//	kept        the work ran, and its answer is recorded
+	//	forgotten   the work ran and did nothing, so a repetition runs
+	//	unfinished  the work ran and left no outcome: it failed, panicked, or its end could not be recorded
+	//	replayed    the work was done before, and the call got its answer
+	//	done        the work was done before, and its answer was not kept
+	//	in_flight   an earlier run still works
+	//	reused      the key was used for another request
+	//	unknown     the outcome of an earlier run is unknown, and the policy does not run the work again
+	//	expired     the key is older than its record would be
+	//	canceled    the caller's context ended first
+	//	error       nothing ran, for example because the server is unavailable
+	Outcome string
 }

@@ -140,3 +140,15 @@ func (obs *observation) released(r Release) {
 		}
 	})
 }
+
+// ReportIdempotent implements kinds.Locker.
+func (l *kindLocker) ReportIdempotent(ctx context.Context, key string, p Policy, call IdempotentCall) {
+	obs := newObservation(Attempt{
+		Key: key, Name: l.nameOf(key, &p), Op: "idempotent", Mode: l.kind.Mode.String(), Policy: p,
+	}, l.Logger())
+	obs.each(func(o *Observer) {
+		if o.Idempotent != nil {
+			o.Idempotent(ctx, obs.attempt, call)
+		}
+	})
+}

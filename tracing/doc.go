@@ -1,5 +1,5 @@
 // Package tracing reports locks to OpenTelemetry, as spans and metrics: how long calls wait, for which holders, and how long
-// locks are held.
+// locks are held. It also reports how calls of package idempotency end.
 //
 //	locks, err := lockmw.New(rdb, lockmw.WithObserver(tracing.New()))
 //
@@ -45,15 +45,22 @@
 //
 // All attributes are set together when the span ends, so samplers see only the span's name.
 //
+// A call of package idempotency has no span of its own. Its outcome is the attribute distributed_lock.idempotent_call.outcome of the
+// caller's span, such as the span of the request. If several calls end in one span, the last one counts. The status of that span
+// is left to its owner.
+//
 // # Metrics
 //
-//	distributed_lock.wait.duration  histogram, s                  name, mode, outcome
-//	distributed_lock.hold.duration  histogram, s                  name, mode, outcome
-//	distributed_lock.waiters        up-down counter, {waiter}     name, mode
-//	distributed_lock.held           up-down counter, {lock}       name, mode
-//	distributed_lock.renewals       counter, {renewal}            name, mode, outcome
+//	distributed_lock.wait.duration     histogram, s                  name, mode, outcome
+//	distributed_lock.hold.duration     histogram, s                  name, mode, outcome
+//	distributed_lock.waiters           up-down counter, {waiter}     name, mode
+//	distributed_lock.held              up-down counter, {lock}       name, mode
+//	distributed_lock.renewals          counter, {renewal}            name, mode, outcome
+//	distributed_lock.idempotent_calls  counter, {call}               name, outcome
 //
 // Their attributes are distributed_lock.name, .mode and .outcome, as on the spans; the outcome of a renewal is renewed or error.
+// A call of package idempotency is kept, forgotten, unfinished, replayed, done, in_flight, reused, unknown, expired, canceled or error:
+// lockmw.IdempotentCall explains each.
 // A renewal that finds the lock gone is not counted: the hold is lost. The histogram of waits has buckets from 1 ms to 60 s, and
 // the histogram of holds up to 300 s. A view of the MeterProvider replaces them. Exemplars point to the lock's own spans. The file
 // grafana/dashboard.json is a Grafana dashboard for the metrics, with the names that OpenTelemetry's Prometheus exporter gives

@@ -153,6 +153,10 @@ func (m manual) metrics(t *testing.T, attributes facts) facts {
 	for _, o := range m.says(t, "the outcome of a renewal is") {
 		said.add("distributed_lock.renewals", "is", o)
 	}
+	for _, o := range m.says(t, "A call of package idempotency is") {
+		o, _, _ = strings.Cut(o, ":")
+		said.add("distributed_lock.idempotent_calls", "is", o)
+	}
 	for fact := range attributes {
 		if o, ok := strings.CutPrefix(fact, "acquire_lock distributed_lock.outcome is "); ok {
 			said.add("distributed_lock.wait.duration", "is", o)

@@ -113,12 +113,13 @@ func (s *script) acquire(g lockmw.Acquisition) *script {
 	return s
 }
 
-// run is a wait, a hold and a renewal: what all metrics count.
+// run is a wait, a hold, a renewal and a call of package idempotency: what all metrics count.
 func (s *script) run() {
 	s.Contended(lockmw.Contention{})
 	s.acquire(lockmw.Acquisition{Contended: true})
 	s.Renewed(nil)
 	s.Released(lockmw.Release{})
+	s.Idempotent(lockmw.IdempotentCall{Outcome: "kept"})
 }
 
 func TestReleaseTellsOfALossThatNobodyReportedYet(t *testing.T) {

@@ -25,6 +25,7 @@ func (m *telemetry) wantMetrics(want func(name string) bool) {
 var allMetrics = []string{
 	"distributed_lock.wait.duration", "distributed_lock.hold.duration",
 	"distributed_lock.waiters", "distributed_lock.held", "distributed_lock.renewals",
+	"distributed_lock.idempotent_calls",
 }
 
 // A spoilt provider's meters fail to make the instrument of that name.

@@ -23,6 +23,8 @@ type labels struct {
 	level  []metric.AddOption
 	record [observe.Outcomes][]metric.RecordOption
 	count  [observe.Outcomes][]metric.AddOption
+
+	calls map[string][]metric.AddOption // of package idempotency, by outcome
 }
 
 type labelKey struct{ name, op, mode string }
@@ -63,6 +65,9 @@ func (c *labelCache) add(key labelKey, l *labels) {
 
 func (t *tracer) newLabels(k labelKey) *labels {
 	name := attrName.String(clean(k.name))
+	if k.op == opIdempotent {
+		return newCallLabels(append(slices.Clip(t.attributes), name))
+	}
 	mode := attrMode.String(k.mode)
 	common := append(slices.Clip(t.attributes), name, mode)
 	level := metric.WithAttributeSet(attribute.NewSet(slices.Clone(common)...))
@@ -76,6 +81,18 @@ func (t *tracer) newLabels(k labelKey) *labels {
 		set := metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(common), attrOutcome.String(o.String()))...))
 		l.record[o] = []metric.RecordOption{set}
 		l.count[o] = []metric.AddOption{set}
+	}
+	return l
+}
+
+// opIdempotent is the operation of a call of package idempotency, which has no spans of its own.
+const opIdempotent = "idempotent"
+
+func newCallLabels(common []attribute.KeyValue) *labels {
+	l := &labels{calls: make(map[string][]metric.AddOption, len(observe.CallOutcomes))}
+	for _, o := range observe.CallOutcomes {
+		set := attribute.NewSet(append(slices.Clip(common), attrOutcome.String(string(o)))...)
+		l.calls[string(o)] = []metric.AddOption{metric.WithAttributeSet(set)}
 	}
 	return l
 }

@@ -13,6 +13,7 @@ type instruments struct {
 	wait, hold    metric.Float64Histogram
 	waiters, held metric.Int64UpDownCounter
 	renewals      metric.Int64Counter
+	calls         metric.Int64Counter
 }
 
 // waitBuckets are in seconds. A view of the program's MeterProvider replaces them.
@@ -31,16 +32,19 @@ func newInstruments(m metric.Meter) instruments {
 		metric.WithDescription("Locks that are held."))
 	renewals, renewalsErr := m.Int64Counter(metricRenewals, metric.WithUnit("{renewal}"),
 		metric.WithDescription("Renewals of leases, by how they ended."))
+	calls, callsErr := m.Int64Counter(metricCalls, metric.WithUnit("{call}"),
+		metric.WithDescription("Calls of package idempotency, by how they ended."))
 	return instruments{
 		wait:     usable[metric.Float64Histogram](wait, waitErr, noop.Float64Histogram{}),
 		hold:     usable[metric.Float64Histogram](hold, holdErr, noop.Float64Histogram{}),
 		waiters:  usable[metric.Int64UpDownCounter](waiters, waitersErr, noop.Int64UpDownCounter{}),
 		held:     usable[metric.Int64UpDownCounter](held, heldErr, noop.Int64UpDownCounter{}),
 		renewals: usable[metric.Int64Counter](renewals, renewalsErr, noop.Int64Counter{}),
+		calls:    usable[metric.Int64Counter](calls, callsErr, noop.Int64Counter{}),
 	}
 }
 
-// enabled reports whether any instrument is enabled.
+// enabled reports whether any instrument for locks is enabled.
 func (i *instruments) enabled(ctx context.Context) bool {
 	return i.wait.Enabled(ctx) || i.hold.Enabled(ctx) || i.waiters.Enabled(ctx) || i.held.Enabled(ctx) ||
 		i.renewals.Enabled(ctx)

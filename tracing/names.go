@@ -32,6 +32,8 @@ const (
 	attrRenewals        = attribute.Key("distributed_lock.renewals")
 	attrWaitersReleased = attribute.Key("distributed_lock.waiters_at_release")
 	attrErrorType       = attribute.Key("error.type")
+
+	attrIdempotentOutcome = attribute.Key("distributed_lock.idempotent_call.outcome") // of the caller's span
 )
 
 const (
@@ -40,6 +42,7 @@ const (
 	metricWaiters  = "distributed_lock.waiters"
 	metricHeld     = "distributed_lock.held"
 	metricRenewals = "distributed_lock.renewals"
+	metricCalls    = "distributed_lock.idempotent_calls"
 )
 
 const modulePath = "github.com/lockmw/go"

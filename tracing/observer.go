@@ -30,6 +30,7 @@ func New(opts ...Option) *lockmw.Observer {
 	}
 	t := &tracer{
 		config: c,
+		spans:  !noSpans,
 		tracer: c.tracerProvider.Tracer(ScopeName, trace.WithInstrumentationVersion(Version())),
 		instruments: newInstruments(
 			c.meterProvider.Meter(ScopeName, metric.WithInstrumentationVersion(Version()))),
@@ -43,6 +44,7 @@ func New(opts ...Option) *lockmw.Observer {
 		Renewed:     t.renewed,
 		Lost:        t.lost,
 		Released:    t.released,
+		Idempotent:  t.idempotent,
 	}
 }
 
@@ -51,6 +53,7 @@ type tracer struct {
 	*config
 	instruments
 	tracer trace.Tracer
+	spans  bool // the tracer is not one of the noop package
 	labels labelCache
 }
 
@@ -186,6 +189,23 @@ func (t *tracer) released(ctx context.Context, a lockmw.Attempt, r lockmw.Releas
 		o = observe.Failed
 	}
 	s.endHold(&a, o, r.Err, &r)
+}
+
+// idempotent adds the outcome of a call of package idempotency to the caller's span, which contains the spans of the call's lock.
+func (t *tracer) idempotent(ctx context.Context, a lockmw.Attempt, call lockmw.IdempotentCall) {
+	span, counted := trace.SpanFromContext(ctx), t.calls.Enabled(ctx)
+	if !span.IsRecording() && !counted || !t.wants(ctx, a) {
+		return
+	}
+	if span.IsRecording() && t.spans {
+		b := buffers.Get().(*buffer)
+		b.add(attrIdempotentOutcome.String(call.Outcome))
+		span.SetAttributes(b.attrs...)
+		b.free()
+	}
+	if counted {
+		t.calls.Add(ctx, 1, t.labelsOf(&a).calls[call.Outcome]...)
+	}
 }
 
 // wants calls the function of WithFilter.

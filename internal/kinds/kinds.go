@@ -28,6 +28,8 @@ type Locker interface {
 	// hold of such a call.
 	WithRecord(claim *core.RecordClaim) lockmw.Option
 	RecordOf(h *lockmw.Hold, claim *core.RecordClaim) (core.RecordHold, bool)
+	// ReportIdempotent calls Idempotent of the observers of p.
+	ReportIdempotent(ctx context.Context, key string, p lockmw.Policy, call lockmw.IdempotentCall)
 	// Backend returns the location of the locks; false if they are not in Redis.
 	Backend() (core.Backend, bool)
 	// Over returns a Locker of this package over other locks. It has the defaults of this one; opts take precedence over them. An

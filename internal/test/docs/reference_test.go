@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/doctor"
+	"github.com/lockmw/go/internal/observe"
 )
 
 func TestReferenceHasAllOptions(t *testing.T) {
@@ -52,6 +53,25 @@ func TestReferenceHasAllModes(t *testing.T) {
 		modes = append(modes, core.Mode(i).String())
 	}
 	compare(t, "reference.md", "| mode |", modes)
+}
+
+func TestTheOutcomesOfIdempotentCallsAreExplained(t *testing.T) {
+	var outcomes []string
+	for _, o := range observe.CallOutcomes {
+		outcomes = append(outcomes, string(o))
+	}
+	compare(t, "idempotency.md", "| outcome of a call |", outcomes)
+	source, err := os.ReadFile(filepath.Join(root, "lockmw", "observer.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var explained []string
+	for _, row := range regexp.MustCompile(`(?m)^\t//\t(\w+) {2,}`).FindAllStringSubmatch(string(source), -1) {
+		explained = append(explained, row[1])
+	}
+	if !slices.Equal(explained, outcomes) {
+		t.Errorf("the comment of IdempotentCall explains %q, want %q", explained, outcomes)
+	}
 }
 
 func TestThePageOfTheDoctorHasAllChecksAndVerdicts(t *testing.T) {

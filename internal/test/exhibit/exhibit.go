@@ -1,4 +1,4 @@
-// Package exhibit shows observers every way in which waits, holds and renewals end.
+// Package exhibit shows observers every way in which waits, holds, renewals and calls of package idempotency end.
 package exhibit
 
 import (
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -37,6 +38,7 @@ func Run(t *testing.T, key string, observers ...*lockmw.Observer) {
 		e.deadlock()
 		e.renewals()
 		e.losses()
+		e.calls()
 		e.outage()
 	})
 }
@@ -145,5 +147,7 @@ func (e *exhibit) outage() {
 	if _, _, err := e.locks.Lock(e.Context(), key, lockmw.WithWait(time.Second)); !errors.Is(err, lockmw.ErrUnavailable) {
 		e.Errorf("locking without a server: %v", err)
 	}
+	refuse := idempotency.WithWait(time.Second)
+	e.wants(e.do(e.Context(), e.once(refuse), "/outage", "", func(context.Context) error { return nil }), lockmw.ErrUnavailable)
 	e.server.Mini.SetError("")
 }

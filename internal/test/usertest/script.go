@@ -37,3 +37,10 @@ func (s *Script) Lost(err error) { s.observer.Lost(s.Ctx, s.Attempt, err) }
 
 // Released reports the release of the hold.
 func (s *Script) Released(r lockmw.Release) { s.observer.Released(s.Ctx, s.Attempt, r) }
+
+// Idempotent reports a call of package idempotency by the same caller.
+func (s *Script) Idempotent(call lockmw.IdempotentCall) {
+	a := s.Attempt
+	a.Op = "idempotent"
+	s.observer.Idempotent(s.Ctx, a, call)
+}
