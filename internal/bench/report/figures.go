@@ -102,7 +102,7 @@ func (t *totals) add(l library.Library, r *workload.Round) {
 		}
 		t.fairRounds++
 	}
-	t.sent += r.Stats.Sent(l.Sends)
+	t.sent += l.Sent(r.Stats)
 	t.all += r.Stats.All()
 	t.cpu += r.Stats.CPU
 	t.scripts += r.Stats.Scripts

@@ -174,7 +174,7 @@ func only(names ...string) func(library.Library) bool {
 	return func(l library.Library) bool { return slices.Contains(names, l.Name) }
 }
 
-func locks(l library.Library) bool { return !l.Baseline && !l.Variant && !l.Permits }
+func locks(l library.Library) bool { return l.Locks() && !l.Variant }
 
 // contends is for workloads in which many wait: a pipeline does not help calls that try again later.
 func contends(l library.Library) bool { return locks(l) && !l.Pipelines }
