@@ -75,7 +75,7 @@ type Library struct {
 	Pipelines bool
 	// Wakes means that a waiter is notified when the lock is free, and does not poll.
 	Wakes bool
-	// Baseline marks an adapter that is not a lock, with which locks are compared.
+	// Baseline marks an adapter that neither locks nor claims keys, with which the others are compared.
 	Baseline bool
 	// Ours marks this module's locks.
 	Ours bool

@@ -95,6 +95,7 @@ func All() []Workload {
 	for _, w := range []Workload{hot("hot32", 1, 32), spread("spread64", 64), handoff} {
 		list = append(list, clustered(w)...)
 	}
+	list = append(list, onces()...)
 	list = append(list, withPage(spread("spread64", 64))...)
 	for _, n := range []int{3, 5} {
 		list = append(list, overNodes(n)...)
