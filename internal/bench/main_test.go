@@ -62,6 +62,8 @@ func TestWrongCommandLineIsOneLineAndExitCode2(t *testing.T) {
 		{[]string{"-procs", "-1"}, "-procs -1"},
 		{[]string{"-work", "solo,sola"}, `-work: no "sola"; there are solo, spread64`},
 		{[]string{"-libs", "lockmv"}, `-libs: no "lockmv"; there are lockmw, lockmw-fair`},
+		{[]string{"-work", "queues"}, `-work: no "queues"`},
+		{[]string{"-against", "get,sett"}, `-against: no "sett"`},
 		{[]string{"-work", "reentry", "-libs", "raw"}, "none of these workloads"},
 		{[]string{"-work", "hot32-cluster", "-redis", "127.0.0.1:1"}, "a Cluster"},
 		{[]string{"-work", "solo-nodes3", "-redis", "127.0.0.1:1"}, "several servers"},
@@ -173,7 +175,8 @@ func TestWorkloadsThatAreComparedTakeTurns(t *testing.T) {
 	}
 	want := []string{
 		"queue10 queue100 queue1000 queue5000",
-		"hot32-alone hot32-cluster", "spread64-alone spread64-cluster", "handoff-alone handoff-cluster", "spread64-nopage spread64-page",
+		"hot32-alone hot32-cluster", "spread64-alone spread64-cluster", "handoff-alone handoff-cluster",
+		"once1 once16 once64", "replay1 replay16 replay64", "spread64-nopage spread64-page",
 		"solo-nodes3 solo-nodes3-dead", "solo-nodes5 solo-nodes5-dead",
 	}
 	if !slices.Equal(got, want) {
@@ -220,6 +223,43 @@ func TestEachGoalOfSeveralServersHasAFigure(t *testing.T) {
 
 func TestEachGoalOfSemaphoresHasAFigure(t *testing.T) {
 	everyGoalHasAFigure(t, 7, "sem32x8", "sem32x8-20ms")
+}
+
+func TestEachGoalOfIdempotentCallsHasAFigure(t *testing.T) {
+	everyGoalHasAFigure(t, 12, "once", "replay", "oncefaults")
+}
+
+func TestAGroupOfWorkloadsCanBeChosenByItsName(t *testing.T) {
+	b := bench{libraries: allLibraries(), workloads: workload.All()}
+	for list, want := range map[string]string{
+		"queue": "queue10 queue100 queue1000 queue5000", "once1": "once1", "replay64,once": "once1 once16 once64 replay64",
+		"hot32-cluster": "hot32-cluster", // also the name of a group
+	} {
+		s, err := b.parse([]string{"-work", list}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, w := range s.workloads {
+			got = append(got, w.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("-work %s: %v, want %s", list, got, want)
+		}
+	}
+}
+
+func TestRatiosFollowTheTable(t *testing.T) {
+	code, out, errs := run(t, "-rounds", "2", "-duration", "30ms", "-redis", redistest.Redis(t).Addr(),
+		"-work", "once1,replay1", "-libs", "lockmw-once,setnx,get", "-against", "get,setnx")
+	if code != 0 || errs != "" {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for _, want := range []string{"lockmw-once / setnx", "lockmw-once / get", "setnx / get"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %q:\n%s", want, out)
+		}
+	}
 }
 
 // everyGoalHasAFigure fails unless the workloads have that many goals, and a figure for each.
@@ -297,7 +337,7 @@ func TestLibraryThatHangsDoesNotHangTheRun(t *testing.T) {
 
 func TestAQuickRunLeavesOutLongWorkloads(t *testing.T) {
 	b := bench{libraries: allLibraries(), workloads: workload.All()}
-	for _, name := range []string{"held200k", "waited10k", "waited10k-half"} {
+	for _, name := range []string{"held200k", "waited10k", "waited10k-half", "once16"} {
 		for line, want := range map[string]bool{"": true, "-quick": false, "-quick -work " + name: true} {
 			s, err := b.parse(strings.Fields(line), io.Discard)
 			if err != nil {

@@ -87,6 +87,12 @@ func (b *bench) run(ctx context.Context, s *settings) (ok bool, err error) {
 		return false, err
 	}
 	fmt.Fprintln(b.out)
+	if s.against != nil {
+		if err := report.Ratios(b.out, all, s.against); err != nil {
+			return false, err
+		}
+		fmt.Fprintln(b.out)
+	}
 	return ok, report.Goals(b.out, outcomes)
 }
 

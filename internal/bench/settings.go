@@ -19,6 +19,7 @@ type settings struct {
 	libraries []library.Library
 	workloads []workload.Workload
 	options   workload.Options
+	against   []string // names of libraries
 	rounds    int
 	redis     string
 	json      bool
@@ -31,11 +32,12 @@ func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
 	s := &settings{options: workload.Options{Grace: b.grace}}
-	quick := f.Bool("quick", false, "measure everything in a little more than a minute, with more noise")
+	quick := f.Bool("quick", false, "measure everything in about two minutes, with more noise")
 	f.BoolVar(&s.json, "json", false, "print JSON lines instead of tables")
 	f.BoolVar(&s.strict, "strict", false, "fail if a goal is missed")
-	works := f.String("work", "", "`list` of workloads, separated by commas (default all)")
+	works := f.String("work", "", "`list` of workloads or of their groups, separated by commas (default all)")
 	libs := f.String("libs", "", "`list` of libraries, separated by commas (default all)")
+	against := f.String("against", "", "`list` of libraries: also print the ratios to the first one that a workload has")
 	f.IntVar(&s.rounds, "rounds", 5, "number of rounds; with -quick 2")
 	f.DurationVar(&s.options.Duration, "duration", time.Second, "duration of a measurement, from 10ms to 1m; with -quick 200ms")
 	f.StringVar(&s.redis, "redis", "", "`address` of a running server to use, which should be idle otherwise")
@@ -58,15 +60,29 @@ func (b *bench) parse(args []string, out io.Writer) (*settings, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	s.libraries, err = choose("-libs", *libs, b.libraries, func(l library.Library) string { return l.Name })
-	if err != nil {
+	nameOf := func(l library.Library) []string { return []string{l.Name} }
+	if s.libraries, err = choose("-libs", *libs, b.libraries, nameOf); err != nil {
 		return nil, err
 	}
-	s.workloads, err = choose("-work", *works, b.workloads, func(w workload.Workload) string { return w.Name })
+	if *against != "" {
+		if _, err := choose("-against", *against, b.libraries, nameOf); err != nil {
+			return nil, err
+		}
+		s.against = strings.Split(*against, ",")
+	}
+	s.workloads, err = choose("-work", *works, b.workloads, b.namesOf)
 	if err == nil {
 		err = s.leaveOut(*works != "", *quick)
 	}
 	return s, err
+}
+
+// namesOf returns the names by which the command line chooses a workload: also its group's, unless a workload has the same.
+func (b *bench) namesOf(w workload.Workload) []string {
+	if w.Group == "" || slices.ContainsFunc(b.workloads, func(other workload.Workload) bool { return other.Name == w.Group }) {
+		return []string{w.Name}
+	}
+	return []string{w.Name, w.Group}
 }
 
 // leaveOut skips workloads that cannot be measured. It returns an error if none is left, or if such a workload was named. A quick run
@@ -120,8 +136,8 @@ func (s *settings) check() error {
 	return nil
 }
 
-// choose returns the elements of all whose names are in list, in the order of all; all of them if the list is empty.
-func choose[T any](flag, list string, all []T, nameOf func(T) string) ([]T, error) {
+// choose returns the elements of all that have a name in list, in the order of all; all of them if the list is empty.
+func choose[T any](flag, list string, all []T, namesOf func(T) []string) ([]T, error) {
 	if list == "" {
 		return all, nil
 	}
@@ -129,8 +145,13 @@ func choose[T any](flag, list string, all []T, nameOf func(T) string) ([]T, erro
 	var known []string
 	var chosen []T
 	for _, v := range all {
-		known = append(known, nameOf(v))
-		if slices.Contains(names, nameOf(v)) {
+		own := namesOf(v)
+		for _, name := range own {
+			if !slices.Contains(known, name) {
+				known = append(known, name)
+			}
+		}
+		if slices.ContainsFunc(own, func(name string) bool { return slices.Contains(names, name) }) {
 			chosen = append(chosen, v)
 		}
 	}

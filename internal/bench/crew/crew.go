@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"time"
 
@@ -72,6 +73,25 @@ func (c *Crew) Wait(patience time.Duration) {
 		<-m.child.Ended()
 		m.child.CloseReports()
 	}
+}
+
+// Bury waits until a member has ended, and removes it from the crew. The member must end on its own, without a message. The error
+// is ErrHung after the deadline of the context of Start.
+func (c *Crew) Bury(m *Member) error {
+	defer func() {
+		<-m.child.Ended()
+		m.child.CloseReports()
+		c.members = slices.DeleteFunc(c.members, func(other *Member) bool { return other == m })
+	}()
+	var got message
+	if err := m.child.Reports.Decode(&got); err == nil {
+		m.child.Kill()
+		return fmt.Errorf("a process sent %q %s instead of ending", got.Name, got.Data)
+	}
+	if m.ctx.Err() != nil {
+		return ErrHung
+	}
+	return nil
 }
 
 // Members returns the processes in the order of their jobs.

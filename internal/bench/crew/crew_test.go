@@ -40,6 +40,9 @@ func play(j job, parent *crew.Parent) error {
 		return errors.New(j.Text)
 	case "crash":
 		panic(j.Text)
+	case "exit":
+		parent.Next()
+		os.Exit(0)
 	case "hang":
 		select {}
 	}
@@ -74,6 +77,40 @@ func TestMembersDoTheirJobs(t *testing.T) {
 		t.Error(err)
 	}
 	c.Wait(time.Minute)
+}
+
+func TestAMemberThatHasEndedIsNoLongerOfTheCrew(t *testing.T) {
+	c := start(t, t.Context(), 0, job{"echo", "alive"}, job{Role: "exit"})
+	second := c.Members()[1]
+	if err := second.Send("go"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Bury(second); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Members()); n != 1 {
+		t.Errorf("%d members", n)
+	}
+	if err := c.Send("last"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Expect("last"); err != nil {
+		t.Error(err)
+	}
+	c.Wait(time.Minute)
+}
+
+func TestAMemberThatDoesNotEndAsExpectedIsAnError(t *testing.T) {
+	c := start(t, t.Context(), 0, job{Role: "fail", Text: "no key"})
+	if err := c.Bury(c.Members()[0]); err == nil || !strings.Contains(err.Error(), "no key") {
+		t.Errorf("a failure: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	c = start(t, ctx, 0, job{Role: "hang"})
+	if err := c.Bury(c.Members()[0]); !errors.Is(err, crew.ErrHung) {
+		t.Errorf("it hangs: %v", err)
+	}
 }
 
 func TestAnUnexpectedMessageIsAnError(t *testing.T) {

@@ -38,14 +38,23 @@ var (
 	Careless = library.Library{Name: "careless", Open: openCareless}
 	// Dozing excludes, but in each process every third wait misses that the lock is free.
 	Dozing = library.Library{Name: "dozing", Open: openDozing}
+	// Repeating runs the work of each idempotent call again.
+	Repeating = library.Library{Name: "repeating", Calls: openRepeating}
+	// OursRepeating does the same, and counts as this module's.
+	OursRepeating = library.Library{Name: "ours-repeating", Calls: openRepeating, Ours: true}
+	// Mixed gives all idempotent calls the answer "mixed", and runs the work of each call.
+	Mixed = library.Library{Name: "mixed", Calls: openMixed}
 	// Refusing answers every call with an error.
 	Refusing = fake("refusing", func(context.Context, chan struct{}) bool { return false })
 )
 
-// All returns the libraries.
+// All returns the libraries that lock.
 func All() []library.Library {
 	return []library.Library{Open, Deaf, Forgetful, Sound, Careless, Dozing, Refusing}
 }
+
+// Callers returns the adapters for idempotent calls.
+func Callers() []library.Library { return []library.Library{Repeating, Mixed, OursRepeating} }
 
 // fake makes a library from a function that waits for a token.
 func fake(name string, lock func(ctx context.Context, free chan struct{}) bool) library.Library {
@@ -122,3 +131,27 @@ type nothing struct{}
 
 // Unlock implements library.Hold.
 func (nothing) Unlock() error { return nil }
+
+type repeating struct{ work library.Work }
+
+func openRepeating(_ library.Config, work library.Work) (library.Caller, error) {
+	return repeating{work}, nil
+}
+
+// Call implements library.Caller.
+func (r repeating) Call(_ context.Context, c library.Call) ([]byte, error) { return r.work(c) }
+
+// Close implements library.Caller.
+func (repeating) Close() error { return nil }
+
+type mixed struct{ repeating }
+
+func openMixed(_ library.Config, work library.Work) (library.Caller, error) {
+	return mixed{repeating{work}}, nil
+}
+
+// Call implements library.Caller.
+func (r mixed) Call(_ context.Context, c library.Call) ([]byte, error) {
+	_, err := r.work(c)
+	return []byte("mixed"), err
+}

@@ -3,8 +3,11 @@
 package library
 
 import (
+	"cmp"
 	"context"
 	"time"
+
+	"github.com/lockmw/go/internal/bench/server"
 )
 
 // A Config configures an adapter.
@@ -18,6 +21,8 @@ type Config struct {
 	Wait Wait
 	// Index is the number of this process in the measurement, from 0.
 	Index int
+	// Lease is how long locks outlive a crash; 0: 30 s. Only adapters for idempotent calls and redsync have a setting for it.
+	Lease time.Duration
 }
 
 // Wait is the length of waits for a lock.
@@ -62,13 +67,15 @@ type Library struct {
 	// Sends names the commands that the library sends to the server itself, except scripts and commands that set up a
 	// connection. Its scripts must not use them, because the server's statistics do not tell one from the other.
 	Sends []string
+	// SentByScripts names those of Sends that each run of a script also sends once, as an exception.
+	SentByScripts []string
 	// Watchdog means that a hold is renewed until it is unlocked, without a goroutine of the caller.
 	Watchdog bool
 	// Pipelines marks a variant that shares round trips between callers.
 	Pipelines bool
 	// Wakes means that a waiter is notified when the lock is free, and does not poll.
 	Wakes bool
-	// Baseline marks an adapter that is not a lock, with which locks are compared.
+	// Baseline marks an adapter that neither locks nor claims keys, with which the others are compared.
 	Baseline bool
 	// Ours marks this module's locks.
 	Ours bool
@@ -78,7 +85,18 @@ type Library struct {
 	Several bool
 	// Permits marks a semaphore, which is measured only as such: Permits calls hold a key at a time.
 	Permits bool
+	// Calls opens an adapter for idempotent calls; nil: it locks. Only Open or Calls is set.
+	Calls func(Config, Work) (Caller, error)
 }
+
+// Sent returns how many commands the library has sent to the server. A script counts as one.
+func (l Library) Sent(s server.Stats) int64 {
+	scripts := s.Calls["eval"] + s.Calls["evalsha"]
+	return s.Sent(l.Sends) - scripts*int64(len(l.SentByScripts))
+}
+
+// Locks reports whether the library has a lock that one call at a time holds.
+func (l Library) Locks() bool { return !l.Baseline && !l.Permits && l.Calls == nil }
 
 // servers returns the addresses of all servers.
 func (c Config) servers() []string {
@@ -91,6 +109,9 @@ func (c Config) servers() []string {
 // lease is how long locks outlive a crash, in all libraries with a setting for it: lockmw's default.
 const lease = 30 * time.Second
 
+// leaseOf returns the lease of adapters that have a setting for it.
+func (c Config) leaseOf() time.Duration { return cmp.Or(c.Lease, lease) }
+
 // shortPause is the mean pause between two tries of a poll when waits are short, in all libraries. A shorter pause loads the
 // server with failed tries, so that fewer acquisitions succeed; with a longer one waiters rarely meet, but waits are long.
 const shortPause = 8 * time.Millisecond
@@ -100,5 +121,6 @@ func All() []Library {
 	return []Library{
 		lockmwLibrary, lockmwFairLibrary, lockmwRWLibrary, rawLibrary, rawAPLibrary, redsyncLibrary, redislockLibrary, rueidislockLibrary,
 		pubsubLibrary, grantLibrary, redlockLibrary, redlockNoTokenLibrary, semaphoreLibrary, slotsLibrary, zsetLibrary,
+		onceLibrary, onceHTTPLibrary, setnxLibrary, getLibrary, fiberLibrary, fiberRedsyncLibrary, cacheLibrary, bareHTTPLibrary, bareFiberLibrary,
 	}
 }

@@ -25,7 +25,7 @@ type redsyncLocker struct {
 }
 
 func openRedsync(c Config) (Locker, error) {
-	l := &redsyncLocker{options: []redsync.Option{redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt)}}
+	l := &redsyncLocker{options: []redsync.Option{redsync.WithExpiry(c.leaseOf()), redsync.WithTries(math.MaxInt)}}
 	var pools []redsyncredis.Pool
 	for _, addr := range c.servers() {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})

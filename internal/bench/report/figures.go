@@ -17,6 +17,8 @@ type Figures struct {
 	Ours bool
 	// Values has the figures by their names in JSON. Figures that the workload does not have are missing.
 	Values map[string]float64
+	// Rounds has the figures of each round alone.
+	Rounds []map[string]float64
 	// Err is why there are no figures, or why they are invalid.
 	Err error
 }
@@ -48,6 +50,11 @@ func Sum(w *workload.Workload, l library.Library, rounds []*workload.Round) Figu
 	var t totals
 	for _, r := range rounds {
 		t.add(l, r)
+		var alone totals
+		alone.add(l, r)
+		values := make(map[string]float64)
+		alone.figures(values)
+		f.Rounds = append(f.Rounds, values)
 	}
 	t.figures(f.Values)
 	if w.Cluster == workload.HasLocks && t.pairs > 0 {
@@ -102,7 +109,7 @@ func (t *totals) add(l library.Library, r *workload.Round) {
 		}
 		t.fairRounds++
 	}
-	t.sent += r.Stats.Sent(l.Sends)
+	t.sent += l.Sent(r.Stats)
 	t.all += r.Stats.All()
 	t.cpu += r.Stats.CPU
 	t.scripts += r.Stats.Scripts

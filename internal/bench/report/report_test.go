@@ -51,6 +51,9 @@ func TestFiguresAreThoseOfAllRounds(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
+	if len(f.Rounds) != 2 || f.Rounds[0][report.OpsPerS] != 80 || f.Rounds[1][report.OpsPerS] != 20 {
+		t.Errorf("the rounds are %v", f.Rounds)
+	}
 }
 
 func TestProcessesOfARoundWorkAtTheSameTime(t *testing.T) {

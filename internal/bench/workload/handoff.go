@@ -16,7 +16,7 @@ import (
 var handoff = Workload{
 	Name: "handoff", About: "release in one process to grant in another",
 	Processes: 2, Keys: 1, Wait: library.Short,
-	Runs: func(l library.Library) bool { return !l.Pipelines && !l.Permits },
+	Runs: func(l library.Library) bool { return !l.Pipelines && !l.Permits && l.Calls == nil },
 	work: (*Worker).takeTurns, lead: leadTurns,
 }
 

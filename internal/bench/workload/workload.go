@@ -95,6 +95,7 @@ func All() []Workload {
 	for _, w := range []Workload{hot("hot32", 1, 32), spread("spread64", 64), handoff} {
 		list = append(list, clustered(w)...)
 	}
+	list = append(list, onces()...)
 	list = append(list, withPage(spread("spread64", 64))...)
 	for _, n := range []int{3, 5} {
 		list = append(list, overNodes(n)...)
@@ -174,7 +175,7 @@ func only(names ...string) func(library.Library) bool {
 	return func(l library.Library) bool { return slices.Contains(names, l.Name) }
 }
 
-func locks(l library.Library) bool { return !l.Baseline && !l.Variant && !l.Permits }
+func locks(l library.Library) bool { return l.Locks() && !l.Variant }
 
 // contends is for workloads in which many wait: a pipeline does not help calls that try again later.
 func contends(l library.Library) bool { return locks(l) && !l.Pipelines }

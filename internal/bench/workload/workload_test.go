@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func libraries() []library.Library { return append(library.All(), faulty.All()...) }
+func libraries() []library.Library {
+	return slices.Concat(library.All(), faulty.All(), faulty.Callers())
+}
 
 func named(t *testing.T, name string) *workload.Workload {
 	t.Helper()
@@ -39,10 +42,7 @@ func named(t *testing.T, name string) *workload.Workload {
 	return nil
 }
 
-func lockmw(t *testing.T) library.Library {
-	t.Helper()
-	return lock(t, "lockmw")
-}
+func lockmw(t *testing.T) library.Library { return lock(t, "lockmw") }
 
 func lock(t *testing.T, name string) library.Library {
 	t.Helper()
