@@ -46,12 +46,13 @@ func WithScanProgress(report func(ScanProgress)) ScanOption {
 }
 
 // All yields the status of every key that is held, waited for, or has a kept place, in no particular order. Locks that come
-// or go during the scan may be missing. If a key cannot be read, All yields its error with the key and continues. An error
-// without a key ends the scan: the server is unreachable or refuses, or ctx has ended.
+// or go during the scan may be missing. A key that only has a Record is not yielded: see Get. If a key cannot be read, All yields
+// its error with the key and continues. An error without a key ends the scan: the server is unreachable or refuses, or ctx has
+// ended.
 //
 // All scans the masters page by page while the caller consumes, and stops when the caller does. It reads the statuses of a
 // page in pipelines. One script reads each status, so a status is consistent. Commands are short (a page of SCAN takes 0.2 ms,
-// a status 15 µs) unless very many calls wait for one key, and the scan takes at most a quarter of the server's time: see
+// a status 18 µs) unless very many calls wait for one key, and the scan takes at most a quarter of the server's time: see
 // WithShare.
 //
 // Memory is limited to about 10 MB and the names of all kept places, however many locks there are. Each key comes once. With

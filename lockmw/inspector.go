@@ -47,6 +47,10 @@ type Status struct {
 	// Kept lists the places that WithPlace keeps between two calls, in their order. The lock passes over a kept place until
 	// the next call with its name. Get returns only the kept places that it is asked for: see All, Kept and KeptNames.
 	Kept []KeptPlace
+
+	// Record says whether the work of an idempotency key was done. It is nil if the key has no record in Redis: package idempotency
+	// does not use the key, keeps its record in another store, or the record has expired.
+	Record *Record
 }
 
 // A KeptPlace is a place in the queue that is kept until the next call with its name.
@@ -79,8 +83,9 @@ func (s Status) Waiting() int {
 	return calls
 }
 
-// Get returns the status of key. It includes the kept places whose names are given in kept. The status is empty if the key is
-// neither held nor waited for. An error is an *Error that wraps ErrInvalidKey, ErrWrongType or ErrUnavailable.
+// Get returns the status of key. It includes the kept places whose names are given in kept. The status is empty, except
+// for a Record, if the key is neither held nor waited for. An error is an *Error that wraps ErrInvalidKey, ErrWrongType or
+// ErrUnavailable.
 func (i *Inspector) Get(ctx context.Context, key string, kept ...string) (Status, error) {
 	if err := keyed.Check(key); err != nil {
 		return Status{}, &Error{Op: "inspect", Key: key, Err: err}
@@ -125,6 +130,10 @@ func statusOf(s *inspect.Status) Status {
 	}
 	for _, k := range s.Kept {
 		status.Kept = append(status.Kept, KeptPlace(k))
+	}
+	if s.Record != nil {
+		record := Record(*s.Record)
+		status.Record = &record
 	}
 	return status
 }

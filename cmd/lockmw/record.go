@@ -23,8 +23,9 @@ type lockRecord struct {
 	LongestWait *float64       `json:"longest_wait_seconds"`
 	Waiters     []waiterRecord `json:"waiters"`
 	Kept        []keptRecord   `json:"kept"`
-	Tasks       []taskRecord   `json:"tasks,omitempty"` // waiting tasks of asynq; with show only
-	Error       string         `json:"error,omitempty"` // why the key could not be read
+	Work        *workRecord    `json:"record,omitempty"` // whether the work of the key was done
+	Tasks       []taskRecord   `json:"tasks,omitempty"`  // waiting tasks of asynq; with show only
+	Error       string         `json:"error,omitempty"`  // why the key could not be read
 
 	moreTasks int
 }
@@ -112,6 +113,7 @@ func recordOf(s lockmw.Status, now time.Time) lockRecord {
 	for _, k := range s.Kept {
 		r.Kept = append(r.Kept, keptRecord{k.Name, k.Since.UTC(), seconds(k.TTL)})
 	}
+	r.Work = workOf(s.Record)
 	return r
 }
 

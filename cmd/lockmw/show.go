@@ -13,10 +13,15 @@ import (
 
 func (c *command) show() *cobra.Command {
 	return &cobra.Command{
-		Use:     "show KEY",
-		Short:   "Show one lock: holders, queue with positions, kept places, tasks",
-		Example: `  lockmw show order:1001`,
-		Args:    cobra.ExactArgs(1),
+		Use:   "show KEY",
+		Short: "Show one lock: holders, queue, kept places, tasks, record",
+		Long: `Shows one lock: holders, queue with positions, kept places, and the tasks of asynq that wait for it.
+
+The record of a key of package idempotency says whether its work runs, is done, or has an unknown outcome. It is shown even if
+nobody holds the lock. In Go, Key.LockKey returns the KEY to show. The answer and the request are never shown.`,
+		Example: `  lockmw show order:1001
+  lockmw show idem:5f2b...`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			inspector, err := c.connect(ctx)
@@ -43,7 +48,7 @@ func (c *command) show() *cobra.Command {
 					return err
 				}
 			}
-			if r.Mode == "" && len(r.Waiters) == 0 && len(r.Kept) == 0 && len(r.Tasks) == 0 {
+			if r.Mode == "" && len(r.Waiters) == 0 && len(r.Kept) == 0 && len(r.Tasks) == 0 && r.Work == nil {
 				return c.nothing(ctx, inspector, say("nobody holds or waits for %s", args[0]))
 			}
 			if !c.json {
@@ -111,6 +116,7 @@ func printLock(out io.Writer, r *lockRecord) error {
 		}
 		printf(out, "  kept  %s, queued since %s, place kept for %s\n", k.Name, k.Since.Local().Format(time.TimeOnly), ago(k.TTL))
 	}
+	printWork(out, r)
 	return printTasksOf(out, r)
 }
 

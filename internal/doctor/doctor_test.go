@@ -123,14 +123,44 @@ func TestEvictionAndMemoryAreReported(t *testing.T) {
 	rdb := redistest.Redis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").NewClient(t)
 	o := plan
 	o.ReadOnly = true
-	want(t, examine(t, rdb, o), "eviction", doctor.Failure, "allkeys-lru")
+	want(t, examine(t, rdb, o), "eviction", doctor.Failure, "allkeys-lru: a full server evicts locks that are held, and idempotency records")
 	want(t, examine(t, rdb, o), "memory", doctor.OK, "of 100 MiB used")
 	rdb.ConfigSet(t.Context(), "maxmemory", "0")
-	want(t, examine(t, rdb, o), "eviction", doctor.Warning, "allkeys-lru")
+	rdb.ConfigSet(t.Context(), "maxmemory-policy", "volatile-ttl") // records expire, so it evicts them
+	want(t, examine(t, rdb, o), "eviction", doctor.Warning, "volatile-ttl: if maxmemory is ever set (now 0), a full server will evict locks and idempotency records")
 	rdb.ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
 	rdb.ConfigSet(t.Context(), "maxmemory", "1")
 	want(t, examine(t, rdb, plan), "memory", doctor.Failure, "full")
 	want(t, examine(t, rdb, plan), "lock", doctor.Failure, "OOM")
+}
+
+func TestTheDoctorSaysWhatACrashLoses(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Redis(t).NewClient(t)
+	o := plan
+	o.ReadOnly = true
+	for _, tt := range []struct {
+		appendonly, appendfsync, save string
+		verdict                       doctor.Verdict
+		saw, remedy                   string
+	}{
+		{"no", "always", "", doctor.Advice, "no snapshots: a restart loses all locks and idempotency records", "runs again; to prevent that, CONFIG SET appendonly yes"},
+		{"no", "always", "900 1", doctor.Advice, "loses all locks and idempotency records since the last snapshot", "CONFIG SET appendonly yes"},
+		{"yes", "no", "", doctor.Advice, "appendfsync no: a crash of the machine may lose", "CONFIG SET appendfsync always"},
+		{"yes", "everysec", "", doctor.Advice, "the locks and idempotency records of the last second", "CONFIG SET appendfsync always"},
+		{"yes", "always", "", doctor.OK, "loses no lock and no idempotency record", ""},
+	} {
+		for name, value := range map[string]string{"appendonly": tt.appendonly, "appendfsync": tt.appendfsync, "save": tt.save} {
+			if err := rdb.ConfigSet(t.Context(), name, value).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		findings := examine(t, rdb, o)
+		want(t, findings, "persistence", tt.verdict, tt.saw)
+		if i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == "persistence" }); !strings.Contains(findings[i].Remedy, tt.remedy) {
+			t.Errorf("%+v has the remedy %q", tt, findings[i].Remedy)
+		}
+	}
 }
 
 func TestAReplicaTakesNoLocks(t *testing.T) {

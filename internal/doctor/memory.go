@@ -66,9 +66,9 @@ func (e *examination) checkEviction(context.Context) {
 		case policy == "noeviction":
 			e.noteOf(s, check, OK, "", "maxmemory-policy noeviction")
 		case limited:
-			e.noteOf(s, check, Failure, remedy, "maxmemory-policy %s: a full server evicts locks that are held", policy)
+			e.noteOf(s, check, Failure, remedy, "maxmemory-policy %s: a full server evicts locks that are held, and idempotency records: a request whose record is lost runs again", policy)
 		default:
-			e.noteOf(s, check, Warning, remedy, "maxmemory-policy %s: if maxmemory is ever set (now 0), a full server will evict locks", policy)
+			e.noteOf(s, check, Warning, remedy, "maxmemory-policy %s: if maxmemory is ever set (now 0), a full server will evict locks and idempotency records", policy)
 		}
 	}
 	e.noteSame(e.servers)
@@ -76,7 +76,11 @@ func (e *examination) checkEviction(context.Context) {
 
 func (e *examination) checkPersistence(ctx context.Context) {
 	const check = "persistence"
-	const remedy = "WithQuarantine prevents two holders after a crash; otherwise only fencing tokens protect writes: see " + pages + "#persistence-restarts-fail-over"
+	const (
+		locks   = "WithQuarantine prevents two holders after a crash; otherwise only fencing tokens protect writes. "
+		records = "A request whose idempotency record is lost runs again; to prevent that, "
+		page    = ": see " + pages + "#persistence-restarts-fail-over"
+	)
 	for _, s := range informative(e.servers) {
 		aof := s.info["aof_enabled"] == "1"
 		switch fsync := s.config(ctx, "appendfsync"); {
@@ -85,13 +89,21 @@ func (e *examination) checkPersistence(ctx context.Context) {
 		case aof && s.info["aof_last_write_status"] == "err":
 			e.noteOf(s, check, Failure, "check its log and its disk", "the last write to the append-only file failed")
 		case aof && fsync == "always":
-			e.noteOf(s, check, OK, "", "appendonly yes, appendfsync always: a crash loses no lock")
+			e.noteOf(s, check, OK, "", "appendonly yes, appendfsync always: a crash loses no lock and no idempotency record")
+		case aof && fsync == "no":
+			e.noteOf(s, check, Advice, locks+records+"CONFIG SET appendfsync always"+page,
+				"appendonly yes, appendfsync no: a crash of the machine may lose the locks and idempotency records of half a minute")
 		case aof:
-			e.noteOf(s, check, Advice, remedy, "appendonly yes: a crash may lose the locks of the last second")
+			e.noteOf(s, check, Advice, locks+records+"CONFIG SET appendfsync always"+page,
+				"appendonly yes: a crash may lose the locks and idempotency records of the last second")
 		case s.info["rdb_last_bgsave_status"] == "err":
 			e.noteOf(s, check, Warning, "check its log and its disk", "the last snapshot failed: the server may refuse writes")
+		case fsync != "" && s.config(ctx, "save") == "": // if CONFIG GET is denied, both are ""
+			e.noteOf(s, check, Advice, locks+records+"CONFIG SET appendonly yes"+page,
+				"no append-only file and no snapshots: a restart loses all locks and idempotency records")
 		default:
-			e.noteOf(s, check, Advice, remedy, "no append-only file: a crash loses all locks since the last snapshot, if there is one")
+			e.noteOf(s, check, Advice, locks+records+"CONFIG SET appendonly yes"+page,
+				"no append-only file: a crash loses all locks and idempotency records since the last snapshot, if there is one")
 		}
 	}
 	e.noteSame(e.servers)
@@ -132,7 +144,7 @@ func (e *examination) checkReplicas(ctx context.Context) {
 			e.noteOf(s, check, OK, "", "none: no fail-over can lose locks, but while the server is down no lock is available")
 		case least == "" || least == "0":
 			e.noteOf(s, check, Advice, "WithReplicas(1, …) prevents two holders after a fail-over; min-replicas-to-write 1 stops a master that is cut off",
-				"%d, and the master accepts writes without them: a fail-over may lose the newest locks", n)
+				"%d, and the master accepts writes without them: a fail-over may lose the newest locks and idempotency records", n)
 		default:
 			e.noteOf(s, check, OK, "", "%d, min-replicas-to-write is %s", n, least)
 		}

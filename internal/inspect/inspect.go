@@ -27,6 +27,7 @@ type Status struct {
 	Holders   []core.Holder
 	Waiters   []Waiter
 	Kept      []KeptPlace
+	Record    *Record // nil: the key has none
 }
 
 // A KeptPlace is the queue position of a caller that has left and may return.

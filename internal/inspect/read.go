@@ -80,7 +80,7 @@ func (w *wanted) failure() error {
 
 // statusOf converts the stored data of a key.
 func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err error) {
-	s = &Status{Key: w.key}
+	s = &Status{Key: w.key, Record: recordOf(&stored.Record, stored.Holder["id"])}
 	present := make(map[string]bool) // places whose callers hold the lock or wait for it
 	switch h := stored.Holder; {
 	case len(h) == 0:

@@ -19,9 +19,9 @@ type Status struct {
 
 // Call prepares one execution. done is called once, with the answer.
 func (s *Status) Call(ctx context.Context, set *Set, done func(*transport.Reply)) *transport.Call {
-	k := transport.NewCall(ctx, set.status, 8+len(s.Kept), done)
+	k := transport.NewCall(ctx, set.status, 9+len(s.Kept), done)
 	k.AddKeys(s.Keys.six[:]...)
-	k.AddKeys(s.Keys.PermitQueue(), s.Keys.PermitTickets())
+	k.AddKeys(s.Keys.PermitQueue(), s.Keys.PermitTickets(), s.Keys.Record())
 	for _, name := range s.Kept {
 		k.AddKeys(s.Keys.Kept(name))
 	}
@@ -37,12 +37,20 @@ type Stored struct {
 	TicketTexts map[string]string // the texts of tickets
 	Seen        map[string]string // entries of live processes, by their inboxes
 	Kept        []StoredPlace     // in the order of the Status
+	Record      StoredRecord
 }
 
 // A StoredPlace is a kept place. At is "" if there is none.
 type StoredPlace struct {
 	At  string
 	TTL time.Duration
+}
+
+// A StoredRecord is the record of the key, without its run, request and answer.
+type StoredRecord struct {
+	Fields map[string]string // none: there is no record
+	Answer int               // bytes of the answer
+	TTL    time.Duration
 }
 
 // StatusAnswer reads the answer to a Status.
@@ -71,6 +79,7 @@ func StatusAnswer(r *transport.Reply) (*Stored, error) {
 	maps.Copy(s.TicketTexts, readPairs(r))
 	s.Seen = readPairs(r)
 	r.Each(func(kept *transport.Reply) { s.Kept = append(s.Kept, StoredPlace{At: kept.Text(), TTL: kept.TTL()}) })
+	s.Record = StoredRecord{Fields: readPairs(r), Answer: int(r.Int()), TTL: r.TTL()}
 	return s, r.Err
 }
 

@@ -71,7 +71,7 @@ func isWhole(op Operation, answer any) bool {
 	case *script.Look:
 		return len(list) == 5
 	case *script.Status:
-		return len(list) == 11
+		return len(list) == 14
 	case *script.Poll:
 		if len(list) < 4 {
 			return false

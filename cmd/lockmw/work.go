@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// A workRecord says whether the work of a key was done: see lockmw.Record.
+type workRecord struct {
+	State    string     `json:"state"`
+	Outcome  string     `json:"outcome"`  // running, unknown, done or none
+	Returned *bool      `json:"returned"` // null unless it is open
+	Status   int        `json:"status,omitempty"`
+	Size     int        `json:"answer_bytes"`
+	Earlier  int        `json:"earlier"`
+	Silent   int        `json:"never_returned"` // of the earlier runs
+	Token    int64      `json:"token"`
+	Began    *time.Time `json:"began"`
+	Ended    *time.Time `json:"ended"`
+	TTL      float64    `json:"ttl_seconds"`
+}
+
+// workOf converts the record of a key; nil if it has none.
+func workOf(r *lockmw.Record) *workRecord {
+	if r == nil {
+		return nil
+	}
+	w := &workRecord{
+		State: r.State, Outcome: "none", Status: r.Status, Size: r.Size, Earlier: r.Earlier, Silent: r.Silent,
+		Token: r.Token, Began: timeOf(r.Began), Ended: timeOf(r.Ended), TTL: seconds(r.TTL),
+	}
+	if r.State == "open" {
+		w.Returned = &r.Returned
+	}
+	switch {
+	case r.State == "done":
+		w.Outcome = "done"
+	case r.Running:
+		w.Outcome = "running"
+	case r.State == "open":
+		w.Outcome = "unknown"
+	}
+	return w
+}
+
+// timeOf returns nil for the zero Time.
+func timeOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// printWork prints whether the work of a key was done, if it has a record.
+func printWork(out io.Writer, r *lockRecord) {
+	w := r.Work
+	if w == nil {
+		return
+	}
+	state, hint := w.explain(len(r.Holders) > 0)
+	printf(out, "\n  record  %s\n", state)
+	line := func(name, format string, args ...any) { printf(out, "    %-8s %s\n", name, say(format, args...)) }
+	if w.Began != nil {
+		line("began", "%s", w.Began.Local().Format(time.DateTime))
+	}
+	if w.Ended != nil {
+		line("ended", "%s", w.Ended.Local().Format(time.DateTime))
+	}
+	line("expires", "in %s", ago(w.TTL))
+	if w.Status > 0 {
+		line("status", "%d", w.Status)
+	}
+	if w.Outcome == "done" {
+		line("answer", "%s", count(w.Size, "byte"))
+	}
+	if w.Earlier > 0 {
+		line("earlier", "%s without an outcome, %d never returned", count(w.Earlier, "run"), w.Silent)
+	}
+	if w.Token > 0 {
+		line("token", "%d", w.Token)
+	}
+	if hint != "" {
+		printf(out, "    → %s\n", hint)
+	}
+}
+
+// explain describes the state in words, and what an operator can do about it.
+func (w *workRecord) explain(held bool) (state, hint string) {
+	switch {
+	case w.Outcome == "done":
+		return "done", ""
+	case w.Outcome == "running":
+		return "open: its run works, and holds the lock", ""
+	case w.Outcome == "none" && w.State == "forgotten":
+		return "forgotten: the last run did nothing, a repetition runs", ""
+	case w.Outcome == "none":
+		return fmt.Sprintf("%s: other data is there, calls fail with ErrWrongType", w.State), ""
+	case w.Returned != nil && *w.Returned:
+		state = "open: its run returned without an outcome"
+	default:
+		state = "open: its run does not hold the lock; it crashed, or still works"
+	}
+	if held {
+		return state, "its outcome is unknown, and the holder may be deciding: look again"
+	}
+	return state, "its outcome is unknown: find out what it did, then call Runner.Resolve"
+}
