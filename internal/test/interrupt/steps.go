@@ -1,0 +1,108 @@
+// Package interrupt kills or stops a process between any two steps of a call, and judges what the repetitions of that call get.
+// The calls are those of package idempotency, or of something else that promises to do work once.
+//
+//	// TestMain:
+//	interrupt.ChildMain(open)
+//
+//	results := interrupt.Play(t, interrupt.Kill, func(n int) interrupt.Stage { … })
+//
+// A step is a command to Redis, a statement of a database, or an effect of the work. There is a point before each step and a point
+// after it.
+package interrupt
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// Steps are the steps of the calls in a child process. All methods also work with nil, which interrupts nothing. They are safe for
+// concurrent use.
+type Steps struct {
+	reports *reporter
+
+	mu      sync.Mutex
+	at      int           // the point to halt at; 0: none
+	passed  []string      // since the call began
+	halting chan struct{} // closed when the process may continue; nil: it has not halted
+}
+
+// Around takes a step.
+func (s *Steps) Around(step string, take func() error) error {
+	s.pass("before " + step)
+	err := take()
+	s.pass("after " + step)
+	return err
+}
+
+// pass halts if this is the point to halt at. While the process halts, no other goroutine takes a step.
+func (s *Steps) pass(point string) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	s.passed = append(s.passed, point)
+	if s.at > 0 && len(s.passed) == s.at {
+		s.halting = make(chan struct{})
+		s.reports.send(report{Halted: point})
+	}
+	halting := s.halting
+	s.mu.Unlock()
+	if halting != nil {
+		<-halting
+	}
+}
+
+// begin begins a call that halts at the point with that number.
+func (s *Steps) begin(at int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at, s.passed = at, nil
+}
+
+// proceed ends the halt.
+func (s *Steps) proceed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.halting != nil {
+		close(s.halting)
+		s.halting = nil
+	}
+}
+
+// points returns how many points the call has passed.
+func (s *Steps) points() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.passed)
+}
+
+// Hook returns a hook that makes each command, or pipeline of commands, a step. Commands that only prepare a connection are none.
+func (s *Steps) Hook() redis.Hook {
+	return redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		name := cmds[0].Name()
+		if slices.Contains(preparing, name) {
+			return send()
+		}
+		return s.Around(name, send)
+	})
+}
+
+var preparing = []string{"hello", "client", "info", "ping"}
+
+// A reporter sends reports to the parent. It is safe for concurrent use.
+type reporter struct {
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+func (r *reporter) send(v any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.out.Encode(v) // without a parent, this process ends
+}
