@@ -7,11 +7,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/test/interrupt"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	interrupt.ChildMain(openBuyer)
+	goleak.VerifyTestMain(m)
+}
 
 // forEach runs f with each kind of Locker that keeps records itself.
 func forEach(t *testing.T, f func(t *testing.T, locks lockmw.Locker)) {
