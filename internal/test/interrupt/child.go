@@ -15,15 +15,15 @@ type Call func(ctx context.Context, key string) (answer string, err error)
 // An order makes a child do one call, or continue a call that halts.
 type order struct {
 	Key     string
-	HaltAt  int  // the point; 0: none
+	Halt    place
 	Proceed bool // instead of a call
 }
 
 // A report says that a call halts, or how it has ended.
 type report struct {
-	Halted  string // the point
+	Halted  bool
 	Outcome *Outcome
-	Points  int // that the call has passed
+	Points  []string // that the call has passed
 }
 
 // ChildMain is redistest.ChildMain for child processes that Play starts: TestMain calls it before anything else. open returns what a
@@ -55,7 +55,7 @@ func (s *Steps) serve(call Call, orders *json.Decoder) error {
 		}
 		calls.Wait() // one at a time
 		calls.Go(func() {
-			s.begin(o.HaltAt)
+			s.begin(o.Halt)
 			got := OutcomeOf(call(context.Background(), o.Key))
 			s.reports.send(report{Outcome: &got, Points: s.points()})
 		})

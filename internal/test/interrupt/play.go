@@ -44,30 +44,43 @@ func (r *Result) String() string {
 	return fmt.Sprintf("interrupted %s: faults %q, outcomes %v, effects %v", r.Point, r.Faults, r.Outcomes, r.Effects)
 }
 
+// Check reports the faults of results. Some result must belong to each point of each of these steps.
+func Check(t testing.TB, results []Result, steps ...string) {
+	t.Helper()
+	interruptions := make(map[string]int)
+	for _, r := range results {
+		interruptions[r.Point]++
+		if len(r.Faults) > 0 {
+			t.Error(&r)
+		}
+	}
+	for _, step := range steps {
+		for _, point := range []string{"before " + step, "after " + step} {
+			if interruptions[point]--; interruptions[point] < 0 {
+				t.Errorf("too few calls were interrupted %s", point)
+			}
+		}
+	}
+}
+
 // Play interrupts a call at each of its points, each time in another process and with another key. It repeats the call, in this
-// process, while the first one is dead or stopped, and again when that continues. stage returns the Stage for a number from 0 on. Play
-// returns when a call has passed its last point without an interruption. The results do not contain that call.
+// process, while the first one is dead or stopped, and again when that continues. stage returns the Stage for a number from 0 on. A
+// call that has no interruption tells Play which points there are.
 func Play(t testing.TB, fate Fate, stage func(n int) Stage) (results []Result) {
 	t.Helper()
-	trial := newPlayer(t, fate, stage(0), 0)
+	trial := newPlayer(t, fate, stage(0), place{})
 	points, halted := trial.reach()
 	if halted || trial.outcomes[0].Kind != Success {
 		t.Fatalf("a call without an interruption: %v", trial.outcomes)
 	}
-	var players []*player
-	for n := 1; n <= points+1; n++ {
-		players = append(players, newPlayer(t, fate, stage(n), n))
+	var all, interrupted []*player
+	for i, at := range places(points) {
+		all = append(all, newPlayer(t, fate, stage(i+1), at))
 	}
-	var interrupted []*player
-	for n := 0; n < len(players); n++ {
-		p := players[n]
-		if _, halted := p.reach(); !halted {
-			continue
-		}
-		p.interrupt()
-		interrupted = append(interrupted, p)
-		if n == len(players)-1 { // this time there are more points
-			players = append(players, newPlayer(t, fate, stage(n+2), n+2))
+	for _, p := range all {
+		if _, halted := p.reach(); halted { // otherwise the trial had a step that this call has not
+			p.interrupt()
+			interrupted = append(interrupted, p)
 		}
 	}
 	repeatAll(interrupted)
@@ -93,21 +106,21 @@ type player struct {
 	t        testing.TB
 	fate     Fate
 	child    *redistest.Child
-	point    string
+	at       place
 	outcomes []Outcome
 }
 
 // newPlayer starts a child and its call.
-func newPlayer(t testing.TB, fate Fate, s Stage, haltAt int) *player {
+func newPlayer(t testing.TB, fate Fate, s Stage, at place) *player {
 	t.Helper()
-	p := &player{Stage: s, t: t, fate: fate, child: redistest.StartChild(t, s.Spec)}
+	p := &player{Stage: s, t: t, fate: fate, at: at, child: redistest.StartChild(t, s.Spec)}
 	p.child.Order(order{Key: s.Key + "-warm"}) // it connects
-	p.child.Order(order{Key: s.Key, HaltAt: haltAt})
+	p.child.Order(order{Key: s.Key, Halt: at})
 	return p
 }
 
 // reach waits until the call of the child halts or ends.
-func (p *player) reach() (points int, halted bool) {
+func (p *player) reach() (points []string, halted bool) {
 	p.t.Helper()
 	p.await()
 	if first := p.outcomes[0]; first.Kind != Success {
@@ -121,7 +134,7 @@ func (p *player) reach() (points int, halted bool) {
 const patience = time.Minute
 
 // await waits for a report.
-func (p *player) await() (points int, halted bool) {
+func (p *player) await() (points []string, halted bool) {
 	p.t.Helper()
 	select {
 	case raw, ok := <-p.child.Reports():
@@ -129,16 +142,15 @@ func (p *player) await() (points int, halted bool) {
 		if !ok || json.Unmarshal(raw, &r) != nil {
 			p.t.Fatalf("a child ended, or sent %q", raw)
 		}
-		if r.Outcome == nil {
-			p.point = r.Halted
-			return 0, true
+		if r.Halted {
+			return nil, true
 		}
 		p.outcomes = append(p.outcomes, *r.Outcome)
 		return r.Points, false
 	case <-time.After(patience):
 		p.t.Fatalf("a child does not answer")
 	}
-	return 0, false
+	return nil, false
 }
 
 func (p *player) interrupt() {
@@ -182,7 +194,7 @@ func (p *player) judge() Result {
 	if err != nil {
 		p.t.Error(err)
 	}
-	r := Result{Point: p.point, Outcomes: p.outcomes, Effects: effects, Faults: Judge(p.outcomes, effects, p.Once)}
+	r := Result{Point: p.at.Point, Outcomes: p.outcomes, Effects: effects, Faults: Judge(p.outcomes, effects, p.Once)}
 	if last := p.outcomes[len(p.outcomes)-1]; !slices.Contains(p.Final, last.Kind) {
 		r.Faults = append(r.Faults, fmt.Sprintf("the last repetition got: %v", last))
 	}

@@ -13,6 +13,7 @@ package interrupt
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -27,9 +28,28 @@ type Steps struct {
 	reports *reporter
 
 	mu      sync.Mutex
-	at      int           // the point to halt at; 0: none
-	passed  []string      // since the call began
+	halt    place
+	passed  []string      // points, since the call began
 	halting chan struct{} // closed when the process may continue; nil: it has not halted
+}
+
+// A place is where a call is interrupted: at a point that it passes for the Nth time. So a command that is sent once more on a busy
+// machine moves only the places of commands. The zero place is nowhere.
+type place struct {
+	Point string
+	Nth   int
+}
+
+func (p place) String() string { return fmt.Sprintf("%s (%d)", p.Point, p.Nth) }
+
+// places returns the places of points that a call has passed.
+func places(points []string) (all []place) {
+	passed := make(map[string]int)
+	for _, point := range points {
+		passed[point]++
+		all = append(all, place{point, passed[point]})
+	}
+	return all
 }
 
 // Around takes a step.
@@ -47,9 +67,9 @@ func (s *Steps) pass(point string) {
 	}
 	s.mu.Lock()
 	s.passed = append(s.passed, point)
-	if s.at > 0 && len(s.passed) == s.at {
+	if all := places(s.passed); all[len(all)-1] == s.halt {
 		s.halting = make(chan struct{})
-		s.reports.send(report{Halted: point})
+		s.reports.send(report{Halted: true})
 	}
 	halting := s.halting
 	s.mu.Unlock()
@@ -58,11 +78,11 @@ func (s *Steps) pass(point string) {
 	}
 }
 
-// begin begins a call that halts at the point with that number.
-func (s *Steps) begin(at int) {
+// begin begins a call.
+func (s *Steps) begin(halt place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at, s.passed = at, nil
+	s.halt, s.passed = halt, nil
 }
 
 // proceed ends the halt.
@@ -75,11 +95,11 @@ func (s *Steps) proceed() {
 	}
 }
 
-// points returns how many points the call has passed.
-func (s *Steps) points() int {
+// points returns the points that the call has passed.
+func (s *Steps) points() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.passed)
+	return slices.Clone(s.passed)
 }
 
 // Hook returns a hook that makes each command, or pipeline of commands, a step. Commands that only prepare a connection are none.
