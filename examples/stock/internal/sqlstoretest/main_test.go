@@ -42,6 +42,7 @@ var cases = []struct {
 	{"cleanup", testCleanup},
 	{"cleanup next to a locked row", testCleanupLocked},
 	{"errors have no key", testErrors},
+	{"a run is killed or stopped between every two steps", testInterruptions},
 }
 
 func TestOnEachDatabase(t *testing.T) {
