@@ -29,16 +29,7 @@ func forEach(t *testing.T, f func(t *testing.T, locks lockmw.Locker)) {
 
 func newClient(t testing.TB, s *redistest.Server) *lockmw.Client {
 	t.Helper()
-	c, err := lockmw.New(s.NewClient(t), lockmw.WithPrefix("idem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return c
+	return newSite(s).client(t)
 }
 
 func isError(t *testing.T, err, want error) {
