@@ -8,13 +8,14 @@ import (
 
 	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/test/interrupt"
+	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 
 func TestMain(m *testing.M) {
 	interrupt.ChildMain(openBuyer)
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, env.Diallers())
 }
 
 // forEach runs f with each kind of Locker that keeps records itself.
