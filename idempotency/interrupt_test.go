@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +25,8 @@ type buyerSpec struct {
 	Way    string // the policy, or naive
 	Ledger interrupt.Ledger
 	Lease  time.Duration
+	Effort time.Duration // which an order takes before its effect, and again after it
+	Wait   time.Duration // for a run in flight
 }
 
 // The ways.
@@ -31,8 +34,14 @@ const (
 	runAgain = "RunAgain"
 	refuse   = "Refuse"
 	recovers = "Recover"
+	mixed    = "each policy" // the key decides which
 	naive    = "SET NX and SET"
 )
+
+// wayOf returns the policy of a key.
+func wayOf(key string) string {
+	return []string{runAgain, refuse, recovers}[int(key[len(key)-1])%3]
+}
 
 // A buyer calls in one process. Its effects are in a ledger, which no transaction protects.
 type buyer struct {
@@ -56,10 +65,10 @@ func newBuyer(spec buyerSpec, s *interrupt.Steps) (*buyer, error) {
 	b := &buyer{buyerSpec: spec, steps: s, rdb: redis.NewClient(&redis.Options{Addr: spec.Addr})}
 	b.rdb.AddHook(s.Hook())
 	var err error
-	if b.locks, err = lockmw.New(b.rdb, lockmw.WithLease(spec.Lease)); err != nil {
+	if b.locks, err = lockmw.New(b.rdb, lockmw.WithLease(spec.Lease), lockmw.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
 		return nil, err
 	}
-	b.once = idempotency.New(b.locks)
+	b.once = idempotency.New(b.locks, idempotency.WithWait(spec.Wait))
 	return b, nil
 }
 
@@ -69,9 +78,13 @@ func (b *buyer) call(ctx context.Context, id string) (string, error) {
 	if b.Way == naive {
 		return b.naively(ctx, id)
 	}
+	way := b.Way
+	if way == mixed {
+		way = wayOf(id)
+	}
 	policy := map[string]idempotency.Policy{
 		runAgain: idempotency.RunAgain, refuse: idempotency.Refuse, recovers: idempotency.Recover(b.find),
-	}[b.Way]
+	}[way]
 	key := idempotency.Key{Scope: "user-7", ID: id}
 	return idempotency.Do(ctx, b.once, key, order{"tea"}, policy, func(ctx context.Context, _ order) (string, error) {
 		return b.work(ctx, id)
@@ -81,10 +94,13 @@ func (b *buyer) call(ctx context.Context, id string) (string, error) {
 // work does not look whether its context has ended.
 func (b *buyer) work(ctx context.Context, id string) (string, error) {
 	e := interrupt.Effect{Answer: rand.Text(), Attempt: idempotency.Attempt(ctx)}
-	if b.Way == recovers {
+	if b.Way == recovers || b.Way == mixed && wayOf(id) == recovers {
 		e.Attempt = 0 // ErrNotDone makes the next run like the first
 	}
-	return e.Answer, b.steps.Around("effect", func() error { return b.Ledger.Add(id, e) })
+	<-time.After(b.Effort)
+	err := b.steps.Around("effect", func() error { return b.Ledger.Add(id, e) })
+	<-time.After(b.Effort)
+	return e.Answer, err
 }
 
 // find is for Recover.
@@ -101,8 +117,7 @@ func (b *buyer) find(_ context.Context, u idempotency.Unfinished) (idempotency.A
 
 // naively is what many services have instead of a Runner. It waits for a run in flight as a Runner does.
 func (b *buyer) naively(ctx context.Context, id string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
+	limit := time.After(b.Wait)
 	const working = "working"
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
@@ -122,8 +137,10 @@ func (b *buyer) naively(ctx context.Context, id string) (string, error) {
 		}
 		select {
 		case <-poll.C:
-		case <-ctx.Done():
+		case <-limit:
 			return "", idempotency.ErrInFlight
+		case <-ctx.Done():
+			return "", ctx.Err()
 		}
 	}
 	answer, err := b.work(ctx, id)
@@ -137,7 +154,7 @@ func (b *buyer) naively(ctx context.Context, id string) (string, error) {
 func play(t *testing.T, fate interrupt.Fate, way string, once bool, final ...interrupt.Kind) []interrupt.Result {
 	t.Helper()
 	spec := buyerSpec{
-		Addr: redistest.Redis(t).Addr(), Way: way, Lease: interruptedLease,
+		Addr: redistest.Redis(t).Addr(), Way: way, Lease: interruptedLease, Wait: 10 * interruptedLease,
 		Ledger: interrupt.Ledger{Path: filepath.Join(t.TempDir(), "effects")},
 	}
 	here, err := newBuyer(spec, nil)
