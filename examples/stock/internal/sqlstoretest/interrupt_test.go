@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type buyerSpec struct {
 	Records, Orders string // tables
 	Policy          string
 	Lease           time.Duration
+	Wait            time.Duration // for a run in flight
 }
 
 // The policies.
@@ -68,11 +70,13 @@ func newBuyer(spec buyerSpec, s *interrupt.Steps) (*buyer, error) {
 		return nil, err
 	}
 	b.db = sql.OpenDB(&tapped{driver: db.Driver(), dsn: spec.DSN, around: s.Around})
-	b.db.SetMaxIdleConns(4)
-	if b.locks, err = lockmw.New(b.rdb, lockmw.WithLease(spec.Lease)); err != nil {
+	b.db.SetMaxOpenConns(12)
+	b.db.SetMaxIdleConns(12)
+	if b.locks, err = lockmw.New(b.rdb, lockmw.WithLease(spec.Lease), lockmw.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
 		return nil, err
 	}
-	b.once = idempotency.New(b.locks, idempotency.WithStore(sqlstore.New(b.db, spec.Dialect, sqlstore.WithTable(spec.Records))))
+	store := sqlstore.New(b.db, spec.Dialect, sqlstore.WithTable(spec.Records))
+	b.once = idempotency.New(b.locks, idempotency.WithStore(store), idempotency.WithWait(spec.Wait))
 	return b, db.Close()
 }
 
@@ -157,28 +161,29 @@ func testInterruptions(t *testing.T, d database) {
 	}
 }
 
+// openHere opens a buyer in this process, and returns the spec for others. They use the tables of b.
+func openHere(t *testing.T, server *redistest.Server, b *testbed, policy string) (buyerSpec, *buyer) {
+	t.Helper()
+	spec := buyerSpec{
+		Redis: server.Addr(), Dialect: b.dialect, Driver: b.driver, DSN: impatiently(b.dsn) + b.variant,
+		Records: b.records, Orders: b.orders, Policy: policy, Lease: 500 * time.Millisecond, Wait: 5 * time.Second,
+	}
+	here, err := newBuyer(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { isError(t, here.close(), nil) })
+	return spec, here
+}
+
 func interruptedOrders(t *testing.T, d database, policy string, fate interrupt.Fate) []interrupt.Result {
 	t.Helper()
 	server := redistest.Redis(t)
-	// open returns the call of this process, with tables of its own.
-	open := func(d database) (buyerSpec, *buyer) {
-		bed := newTestbed(t, d)
-		spec := buyerSpec{
-			Redis: server.Addr(), Dialect: d.dialect, Driver: d.driver, DSN: impatiently(d.dsn) + d.variant,
-			Records: bed.records, Orders: bed.orders, Policy: policy, Lease: 500 * time.Millisecond,
-		}
-		here, err := newBuyer(spec, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { isError(t, here.close(), nil) })
-		return spec, here
-	}
-	spec, here := open(d)
+	spec, here := openHere(t, server, newTestbed(t, d), policy)
 	return interrupt.Play(t, fate, func(n int) interrupt.Stage {
 		if isSQLite(d) { // a stopped process may lock the whole file
 			d.dsn = sqliteFile(t)
-			spec, here = open(d)
+			spec, here = openHere(t, server, newTestbed(t, d), policy)
 		}
 		key, effects := fmt.Sprintf("call-%d", n), here.effects
 		return interrupt.Stage{

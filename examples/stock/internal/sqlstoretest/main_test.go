@@ -43,6 +43,7 @@ var cases = []struct {
 	{"cleanup next to a locked row", testCleanupLocked},
 	{"errors have no key", testErrors},
 	{"a run is killed or stopped between every two steps", testInterruptions},
+	{"a storm", testStorm},
 }
 
 func TestOnEachDatabase(t *testing.T) {
