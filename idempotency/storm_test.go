@@ -32,7 +32,7 @@ func storm(t testing.TB, way string, clients, keys, retries int, limit time.Dura
 func TestAStormContradictsNothing(t *testing.T) {
 	clients, keys, retries, limit := 40, 200, 2, 3*time.Second
 	if suite.Full() {
-		clients, keys, retries, limit = 100, 1000, 10, 12*time.Second
+		clients, keys, retries, limit = 100, 1000, 10, 8*time.Second
 	}
 	if toll := storm(t, mixed, clients, keys, retries, limit); len(toll.Faults) > 0 {
 		t.Errorf("%q", toll.Samples)

@@ -70,16 +70,16 @@ func Judge(outcomes []Outcome, effects []Effect, once bool) (faults []string) {
 	if once && len(effects) > 1 {
 		faults = append(faults, DoubleEffect)
 	}
-	real, attempts, recounted := make(map[string]bool), make(map[int]bool), false
+	happened, attempts, recounted := make(map[string]bool), make(map[int]bool), false
 	for _, e := range effects {
 		recounted = recounted || e.Attempt > 0 && attempts[e.Attempt]
-		real[e.Answer], attempts[e.Attempt] = true, true
+		happened[e.Answer], attempts[e.Attempt] = true, true
 	}
 	answers, invented := make(map[string]bool), false
 	for _, o := range outcomes {
 		if o.Kind == Success {
 			answers[o.Answer] = true
-			invented = invented || !real[o.Answer]
+			invented = invented || !happened[o.Answer]
 		}
 	}
 	if len(answers) > 1 {

@@ -19,7 +19,7 @@ import (
 type Storm struct {
 	Clients, Keys, Retries int                                 // each client calls for each key as often as Retries says
 	Limit                  time.Duration                       // after which the storm ends early
-	Spec                   any                                 // of the children, whose calls had better not wait: a ticket of a dead process delays all others by its accept window
+	Spec                   any                                 // of the children; their calls do not wait, as tickets of the dead delay others
 	Lease                  time.Duration                       // of their locks
 	Redis                  *redistest.Server                   // must keep its data over a restart
 	Effects                func() (map[string][]Effect, error) // by key
@@ -167,16 +167,17 @@ func (g *gale) disturb(walkers []*walker) {
 	g.t.Helper()
 	i := g.rand.IntN(len(walkers))
 	w := walkers[i]
+	select {
+	case <-w.walked:
+		return
+	default:
+	}
 	switch n := g.rand.IntN(10); {
 	case n < 5:
 		g.count("kills")
 		w.child.Kill()
 		<-w.ended
-		select {
-		case <-w.walked:
-		default:
-			walkers[i] = g.start(w.at)
-		}
+		walkers[i] = g.start(w.at)
 	case n < 9:
 		g.count("stops")
 		w.child.Pause(g.t)

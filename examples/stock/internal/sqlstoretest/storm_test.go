@@ -16,7 +16,7 @@ func testStorm(t *testing.T, d database) {
 	}
 	clients, keys, retries, limit := 20, 200, 2, 2*time.Second
 	if suite.Full() {
-		clients, keys, retries, limit = 100, 1000, 10, 5*time.Second
+		clients, keys, retries, limit = 100, 1000, 10, 4*time.Second
 	} else if !isSQLite(d) {
 		suite.NeedsFull(t, "one database is enough")
 	}
