@@ -20,7 +20,7 @@ func storm(t testing.TB, way string, clients, keys, retries int, limit time.Dura
 	ledger := interrupt.Ledger{Path: filepath.Join(t.TempDir(), "effects")}
 	s := interrupt.Storm{
 		Clients: clients, Keys: keys, Retries: retries, Limit: limit, Redis: server, Lease: stormLease,
-		Spec:    buyerSpec{Addr: server.Addr(), Way: way, Lease: stormLease, Ledger: ledger, Effort: 10 * time.Millisecond},
+		Spec:    buyerSpec{Addr: server.Addr(), Way: way, Lease: stormLease, Ledger: ledger, Effort: 50 * time.Millisecond},
 		Effects: ledger.All,
 		Once:    func(key string) bool { return way == naive || wayOf(key) == refuse },
 	}
@@ -32,7 +32,7 @@ func storm(t testing.TB, way string, clients, keys, retries int, limit time.Dura
 func TestAStormContradictsNothing(t *testing.T) {
 	clients, keys, retries, limit := 40, 200, 2, 3*time.Second
 	if suite.Full() {
-		clients, keys, retries, limit = 100, 1000, 10, 8*time.Second
+		clients, keys, retries, limit = 100, 1000, 3, 8*time.Second
 	}
 	if toll := storm(t, mixed, clients, keys, retries, limit); len(toll.Faults) > 0 {
 		t.Errorf("%q", toll.Samples)

@@ -34,6 +34,7 @@ type buyerSpec struct {
 	Policy          string
 	Lease           time.Duration
 	Wait            time.Duration // for a run in flight
+	Effort          time.Duration // how long an order works before it changes anything
 }
 
 // The policies.
@@ -94,6 +95,7 @@ func (b *buyer) call(ctx context.Context, id string) (string, error) {
 // order inserts an order, and returns its item. It does not look whether its lock was lost.
 func (b *buyer) order(ctx context.Context, id string) (string, error) {
 	ctx = context.WithoutCancel(ctx)
+	<-time.After(b.Effort)
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return "", err
@@ -166,7 +168,7 @@ func openHere(t *testing.T, server *redistest.Server, b *testbed, policy string)
 	t.Helper()
 	spec := buyerSpec{
 		Redis: server.Addr(), Dialect: b.dialect, Driver: b.driver, DSN: impatiently(b.dsn) + b.variant,
-		Records: b.records, Orders: b.orders, Policy: policy, Lease: 500 * time.Millisecond, Wait: 5 * time.Second,
+		Records: b.records, Orders: b.orders, Policy: policy, Lease: interrupt.Lease(), Wait: 10 * time.Second,
 	}
 	here, err := newBuyer(spec, nil)
 	if err != nil {

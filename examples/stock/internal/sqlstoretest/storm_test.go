@@ -16,13 +16,13 @@ func testStorm(t *testing.T, d database) {
 	}
 	clients, keys, retries, limit := 20, 200, 2, 2*time.Second
 	if suite.Full() {
-		clients, keys, retries, limit = 100, 1000, 10, 4*time.Second
+		clients, keys, retries, limit = 100, 1000, 3, 4*time.Second
 	} else if !isSQLite(d) {
 		suite.NeedsFull(t, "one database is enough")
 	}
 	server := redistest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
 	spec, here := openHere(t, server, newTestbed(t, d), runAgain)
-	spec.Lease, spec.Wait = 250*time.Millisecond, 0
+	spec.Lease, spec.Wait, spec.Effort = 250*time.Millisecond, 0, 200*time.Millisecond
 	s := interrupt.Storm{
 		Clients: clients, Keys: keys, Retries: retries, Limit: limit, Redis: server, Lease: spec.Lease, Spec: spec,
 		Effects: func() (map[string][]interrupt.Effect, error) {
