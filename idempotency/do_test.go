@@ -43,37 +43,37 @@ func (s *shop) do(once *idempotency.Runner, item string, p idempotency.Policy) (
 	return idempotency.Do(context.Background(), once, key, order{item}, p, s.order)
 }
 
-func TestARepetitionGetsTheFirstResult(t *testing.T) {
-	forEach(t, func(t *testing.T, locks lockmw.Locker) {
-		once, s := idempotency.New(locks), &shop{}
-		for range 3 {
-			got, err := s.do(once, "tea", idempotency.Refuse)
-			if err != nil || got.Number != 1 {
-				t.Fatalf("got %v, %v, want the first receipt", got, err)
-			}
+func TestARepetitionGetsTheFirstResult(t *testing.T) { forEach(t, testRepetition) }
+
+func testRepetition(t *testing.T, locks lockmw.Locker) {
+	once, s := idempotency.New(locks), &shop{}
+	for range 3 {
+		got, err := s.do(once, "tea", idempotency.Refuse)
+		if err != nil || got.Number != 1 {
+			t.Fatalf("got %v, %v, want the first receipt", got, err)
 		}
-		if s.count() != 1 {
-			t.Errorf("the work ran %d times", s.count())
-		}
-	})
+	}
+	if s.count() != 1 {
+		t.Errorf("the work ran %d times", s.count())
+	}
 }
 
-func TestSimultaneousCallsRunTheWorkOnce(t *testing.T) {
-	forEach(t, func(t *testing.T, locks lockmw.Locker) {
-		once, s := idempotency.New(locks), &shop{}
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() {
-				if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
-					t.Errorf("got %v, %v, want the first receipt", got, err)
-				}
-			})
-		}
-		wg.Wait()
-		if s.count() != 1 {
-			t.Errorf("the work ran %d times", s.count())
-		}
-	})
+func TestSimultaneousCallsRunTheWorkOnce(t *testing.T) { forEach(t, testSimultaneousCalls) }
+
+func testSimultaneousCalls(t *testing.T, locks lockmw.Locker) {
+	once, s := idempotency.New(locks), &shop{}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
+				t.Errorf("got %v, %v, want the first receipt", got, err)
+			}
+		})
+	}
+	wg.Wait()
+	if s.count() != 1 {
+		t.Errorf("the work ran %d times", s.count())
+	}
 }
 
 func TestAnotherScopeIsAnotherKey(t *testing.T) {
@@ -89,133 +89,137 @@ func TestAnotherScopeIsAnotherKey(t *testing.T) {
 	})
 }
 
-func TestAnotherRequestWithTheKeyIsRefused(t *testing.T) {
-	forEach(t, func(t *testing.T, locks lockmw.Locker) {
-		once, s := idempotency.New(locks), &shop{}
-		_, _ = s.do(once, "tea", idempotency.Refuse)
-		_, err := s.do(once, "coffee", idempotency.Refuse)
-		isError(t, err, idempotency.ErrReused)
-		s.fail = errors.New("no stock")
-		other := idempotency.Key{Scope: "user-7", ID: "unfinished"}
-		_, _ = idempotency.Do(t.Context(), once, other, order{"tea"}, idempotency.RunAgain, s.order)
-		_, err = idempotency.Do(t.Context(), once, other, order{"coffee"}, idempotency.RunAgain, s.order)
-		isError(t, err, idempotency.ErrReused)
-		if s.count() != 2 {
-			t.Errorf("the work ran %d times", s.count())
-		}
-	})
+func TestAnotherRequestWithTheKeyIsRefused(t *testing.T) { forEach(t, testOtherRequest) }
+
+func testOtherRequest(t *testing.T, locks lockmw.Locker) {
+	once, s := idempotency.New(locks), &shop{}
+	_, _ = s.do(once, "tea", idempotency.Refuse)
+	_, err := s.do(once, "coffee", idempotency.Refuse)
+	isError(t, err, idempotency.ErrReused)
+	s.fail = errors.New("no stock")
+	other := idempotency.Key{Scope: "user-7", ID: "unfinished"}
+	_, _ = idempotency.Do(t.Context(), once, other, order{"tea"}, idempotency.RunAgain, s.order)
+	_, err = idempotency.Do(t.Context(), once, other, order{"coffee"}, idempotency.RunAgain, s.order)
+	isError(t, err, idempotency.ErrReused)
+	if s.count() != 2 {
+		t.Errorf("the work ran %d times", s.count())
+	}
 }
 
-func TestARepetitionWaitsForTheFirstRun(t *testing.T) {
-	forEach(t, func(t *testing.T, locks lockmw.Locker) {
-		once := idempotency.New(locks)
-		impatient := idempotency.New(locks, idempotency.WithWait(0))
-		s, begun, finish := &shop{}, make(chan struct{}), make(chan struct{})
-		first := make(chan error, 1)
-		go func() {
-			_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
-				close(begun)
-				<-finish
-				return s.order(ctx, o)
-			})
-			first <- err
-		}()
-		<-begun
-		_, err := s.do(impatient, "tea", idempotency.Refuse)
-		isError(t, err, idempotency.ErrInFlight)
-		isError(t, err, lockmw.ErrBusy)
-		_, err = s.do(impatient, "coffee", idempotency.Refuse)
-		if !errors.Is(err, idempotency.ErrReused) && !errors.Is(err, idempotency.ErrInFlight) {
-			t.Errorf("another request during the run: %v", err)
-		}
-		second := make(chan error, 1)
-		go func() {
-			_, err := s.do(once, "tea", idempotency.Refuse)
-			second <- err
-		}()
-		close(finish)
-		for _, done := range []chan error{first, second} {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-		if s.count() != 1 {
-			t.Errorf("the work ran %d times", s.count())
-		}
-	})
-}
+func TestARepetitionWaitsForTheFirstRun(t *testing.T) { forEach(t, testWait) }
 
-func TestThePolicyDecidesAboutAnUnknownOutcome(t *testing.T) {
-	forEach(t, func(t *testing.T, locks lockmw.Locker) {
-		once, s := idempotency.New(locks), &shop{fail: errors.New("timeout of the warehouse")}
+func testWait(t *testing.T, locks lockmw.Locker) {
+	once := idempotency.New(locks)
+	impatient := idempotency.New(locks, idempotency.WithWait(0))
+	s, begun, finish := &shop{}, make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
+			close(begun)
+			<-finish
+			return s.order(ctx, o)
+		})
+		first <- err
+	}()
+	<-begun
+	_, err := s.do(impatient, "tea", idempotency.Refuse)
+	isError(t, err, idempotency.ErrInFlight)
+	isError(t, err, lockmw.ErrBusy)
+	_, err = s.do(impatient, "coffee", idempotency.Refuse)
+	if !errors.Is(err, idempotency.ErrReused) && !errors.Is(err, idempotency.ErrInFlight) {
+		t.Errorf("another request during the run: %v", err)
+	}
+	second := make(chan error, 1)
+	go func() {
 		_, err := s.do(once, "tea", idempotency.Refuse)
+		second <- err
+	}()
+	close(finish)
+	for _, done := range []chan error{first, second} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if s.count() != 1 {
+		t.Errorf("the work ran %d times", s.count())
+	}
+}
+
+func TestThePolicyDecidesAboutAnUnknownOutcome(t *testing.T) { forEach(t, testPolicies) }
+
+func testPolicies(t *testing.T, locks lockmw.Locker) {
+	once, s := idempotency.New(locks), &shop{fail: errors.New("timeout of the warehouse")}
+	_, err := s.do(once, "tea", idempotency.Refuse)
+	isError(t, err, s.fail)
+
+	_, err = s.do(once, "tea", idempotency.Refuse)
+	isError(t, err, idempotency.ErrUnknownOutcome)
+	e, _ := errors.AsType[*idempotency.Error](err)
+	if u := e.Unfinished; u == nil || u.Key != key || len(u.Run) != 32 || u.Token == 0 || u.Attempts != 1 || time.Since(u.Began).Abs() > time.Minute {
+		t.Errorf("the details are %+v", u)
+	}
+	if s.count() != 1 {
+		t.Fatalf("the work ran %d times", s.count())
+	}
+
+	attempts := []int{}
+	for range 5 { // runs that return may be as many as the caller wants
+		_, err = idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.RunAgain, func(ctx context.Context, o order) (receipt, error) {
+			attempts = append(attempts, idempotency.Attempt(ctx))
+			return s.order(ctx, o)
+		})
 		isError(t, err, s.fail)
+	}
+	if want := []int{2, 3, 4, 5, 6}; !slices.Equal(attempts, want) {
+		t.Errorf("the attempts are %v, want %v", attempts, want)
+	}
+}
 
-		_, err = s.do(once, "tea", idempotency.Refuse)
-		isError(t, err, idempotency.ErrUnknownOutcome)
-		e, _ := errors.AsType[*idempotency.Error](err)
-		if u := e.Unfinished; u == nil || u.Key != key || len(u.Run) != 32 || u.Token == 0 || u.Attempts != 1 || time.Since(u.Began).Abs() > time.Minute {
-			t.Errorf("the details are %+v", u)
-		}
-		if s.count() != 1 {
-			t.Fatalf("the work ran %d times", s.count())
-		}
+// A recovery is what the function of Recover finds out, and what follows.
+type recovery struct {
+	number int   // of the answer; 0: none was found
+	err    error // of the function
+	want   receipt
+	runs   int
+}
 
-		attempts := []int{}
-		for range 5 { // runs that return may be as many as the caller wants
-			_, err = idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.RunAgain, func(ctx context.Context, o order) (receipt, error) {
-				attempts = append(attempts, idempotency.Attempt(ctx))
-				return s.order(ctx, o)
-			})
-			isError(t, err, s.fail)
-		}
-		if want := []int{2, 3, 4, 5, 6}; !slices.Equal(attempts, want) {
-			t.Errorf("the attempts are %v, want %v", attempts, want)
-		}
-	})
+var errUnclear = errors.New("the provider does not answer")
+
+var recoveries = map[string]recovery{
+	"an answer":     {number: 42, want: receipt{42}, runs: 1},
+	"not done":      {err: idempotency.ErrNotDone, want: receipt{2}, runs: 2},
+	"it is unknown": {err: errUnclear, runs: 1},
 }
 
 func TestRecoverFindsOutWhatWasDone(t *testing.T) {
-	found, _ := idempotency.Result(receipt{42})
-	unclear := errors.New("the provider does not answer")
-	for name, c := range map[string]struct {
-		answer idempotency.Answer
-		err    error
-		number int
-		want   error
-		runs   int
-	}{
-		"an answer":     {answer: found, number: 42, runs: 1},
-		"not done":      {err: idempotency.ErrNotDone, number: 2, runs: 2},
-		"it is unknown": {err: unclear, want: unclear, runs: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			forEach(t, func(t *testing.T, locks lockmw.Locker) {
-				once, s := idempotency.New(locks), &shop{fail: errors.New("timeout")}
-				_, _ = s.do(once, "tea", idempotency.Refuse)
-				s.fail = nil
-				policy := idempotency.Recover(func(ctx context.Context, u idempotency.Unfinished) (idempotency.Answer, error) {
-					if _, err := lockmw.Held(ctx, key.LockKey()); err != nil || u.Attempts != 1 || u.Committed {
-						t.Errorf("%v; %+v", err, u)
-					}
-					return c.answer, c.err
-				})
-				got, err := s.do(once, "tea", policy)
-				isError(t, err, c.want)
-				if c.want != nil {
-					isError(t, err, idempotency.ErrUnknownOutcome)
-				}
-				if got.Number != c.number || s.count() != c.runs {
-					t.Errorf("got %v after %d runs, want %d after %d", got, s.count(), c.number, c.runs)
-				}
-				if c.want == nil {
-					again, err := s.do(once, "tea", idempotency.Refuse)
-					if err != nil || again != got {
-						t.Errorf("a repetition got %v, %v", again, err)
-					}
-				}
-			})
-		})
+	for name, r := range recoveries {
+		t.Run(name, func(t *testing.T) { forEach(t, r.test) })
+	}
+}
+
+func (r recovery) test(t *testing.T, locks lockmw.Locker) {
+	once, s := idempotency.New(locks), &shop{fail: errors.New("timeout")}
+	_, _ = s.do(once, "tea", idempotency.Refuse)
+	s.fail = nil
+	policy := idempotency.Recover(func(ctx context.Context, u idempotency.Unfinished) (idempotency.Answer, error) {
+		if _, err := lockmw.Held(ctx, key.LockKey()); err != nil || u.Attempts != 1 || u.Committed {
+			t.Errorf("%v; %+v", err, u)
+		}
+		found, _ := idempotency.Result(receipt{r.number})
+		return found, r.err
+	})
+	got, err := s.do(once, "tea", policy)
+	if got != r.want || s.count() != r.runs {
+		t.Errorf("got %v after %d runs, want %v after %d", got, s.count(), r.want, r.runs)
+	}
+	if errors.Is(r.err, errUnclear) {
+		isError(t, err, errUnclear)
+		isError(t, err, idempotency.ErrUnknownOutcome)
+		return
+	}
+	isError(t, err, nil)
+	if again, err := s.do(once, "tea", idempotency.Refuse); err != nil || again != got {
+		t.Errorf("a repetition got %v, %v", again, err)
 	}
 }
 
@@ -321,28 +325,33 @@ func TestASealedAnswerIsOpened(t *testing.T) {
 }
 
 func TestResolveDecidesAboutAnUnknownOutcome(t *testing.T) {
-	for name, done := range map[string]bool{"done": true, "not done": false} {
-		t.Run(name, func(t *testing.T) {
-			forEach(t, func(t *testing.T, locks lockmw.Locker) {
-				once, s := idempotency.New(locks), &shop{fail: errors.New("timeout")}
-				_, _ = s.do(once, "tea", idempotency.Refuse)
-				s.fail = nil
-				_, err := s.do(once, "tea", idempotency.Refuse)
-				e, ok := errors.AsType[*idempotency.Error](err)
-				if !ok || e.Unfinished == nil {
-					t.Fatal(err)
-				}
-				isError(t, once.Resolve(t.Context(), key, strings.Repeat("0", 32), nil), idempotency.ErrUnknownOutcome)
-				answer, want := (*idempotency.Answer)(nil), 2
-				if done {
-					result, _ := idempotency.Result(receipt{7})
-					answer, want = &result, 7
-				}
-				isError(t, once.Resolve(t.Context(), key, e.Unfinished.Run, answer), nil)
-				if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != want {
-					t.Errorf("got %v, %v, want %d", got, err, want)
-				}
-			})
-		})
+	t.Run("done", func(t *testing.T) {
+		forEach(t, func(t *testing.T, locks lockmw.Locker) { testResolve(t, locks, &receipt{7}, receipt{7}) })
+	})
+	t.Run("not done", func(t *testing.T) {
+		forEach(t, func(t *testing.T, locks lockmw.Locker) { testResolve(t, locks, nil, receipt{2}) })
+	})
+}
+
+// testResolve resolves a run that has returned resolved, or that has done nothing if that is nil.
+func testResolve(t *testing.T, locks lockmw.Locker, resolved *receipt, want receipt) {
+	t.Helper()
+	once, s := idempotency.New(locks), &shop{fail: errors.New("timeout")}
+	_, _ = s.do(once, "tea", idempotency.Refuse)
+	s.fail = nil
+	_, err := s.do(once, "tea", idempotency.Refuse)
+	e, ok := errors.AsType[*idempotency.Error](err)
+	if !ok || e.Unfinished == nil {
+		t.Fatal(err)
+	}
+	isError(t, once.Resolve(t.Context(), key, strings.Repeat("0", 32), nil), idempotency.ErrUnknownOutcome)
+	var answer *idempotency.Answer
+	if resolved != nil {
+		result, _ := idempotency.Result(resolved)
+		answer = &result
+	}
+	isError(t, once.Resolve(t.Context(), key, e.Unfinished.Run, answer), nil)
+	if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got != want {
+		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }

@@ -7,11 +7,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/test/interrupt"
+	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	interrupt.ChildMain(openBuyer)
+	goleak.VerifyTestMain(m, env.Diallers())
+}
 
 // forEach runs f with each kind of Locker that keeps records itself.
 func forEach(t *testing.T, f func(t *testing.T, locks lockmw.Locker)) {
@@ -25,16 +30,7 @@ func forEach(t *testing.T, f func(t *testing.T, locks lockmw.Locker)) {
 
 func newClient(t testing.TB, s *redistest.Server) *lockmw.Client {
 	t.Helper()
-	c, err := lockmw.New(s.NewClient(t), lockmw.WithPrefix("idem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return c
+	return newSite(s).client(t)
 }
 
 func isError(t *testing.T, err, want error) {

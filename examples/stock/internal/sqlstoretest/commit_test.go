@@ -112,6 +112,25 @@ func testRecover(t *testing.T, d database) {
 	}
 }
 
+func testFoundOut(t *testing.T, d database) {
+	b := newTestbed(t, d)
+	once := b.runner(loose())
+	found := idempotency.Recover(func(context.Context, idempotency.Unfinished) (idempotency.Answer, error) {
+		return idempotency.Result("found")
+	})
+	_, err := do(t, once, idempotency.RunAgain, func(context.Context) (string, error) {
+		got, err := do(t, once, found, notCalled(t))
+		if got != "found" || err != nil {
+			t.Errorf("the call that finds the answer out got %q, %v", got, err)
+		}
+		return "receipt", nil
+	})
+	isError(t, err, idempotency.ErrNotRecorded)
+	if got, err := do(t, once, idempotency.Refuse, notCalled(t)); got != "found" || err != nil {
+		t.Errorf("a repetition got %q, %v", got, err)
+	}
+}
+
 // testReplaced pauses a run until another one has begun, or has ended.
 func testReplaced(t *testing.T, d database) {
 	for name, ended := range map[string]bool{"the other still works": false, "the other has committed": true} {

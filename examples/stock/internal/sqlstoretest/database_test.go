@@ -74,8 +74,11 @@ func (b *testbed) open(dsn string) *sql.DB {
 // impatient returns a Store that does not wait for long until SQLite is free.
 func (b *testbed) impatient() *sqlstore.Store {
 	b.Helper()
-	return sqlstore.New(b.open(strings.Replace(b.dsn, busyTimeout, "busy_timeout(50)", 1)), b.dialect, sqlstore.WithTable(b.records))
+	return sqlstore.New(b.open(impatiently(b.dsn)), b.dialect, sqlstore.WithTable(b.records))
 }
+
+// impatiently returns a DSN with which a connection does not wait for long until SQLite is free.
+func impatiently(dsn string) string { return strings.Replace(dsn, busyTimeout, "busy_timeout(50)", 1) }
 
 func isSQLite(d database) bool { return d.dialect == sqlstore.SQLite }
 
@@ -99,10 +102,22 @@ func (b *testbed) fill(n int) {
 // openLossy opens a pool whose COMMITs answer with errLost, either after the database has executed them or instead.
 func (b *testbed) openLossy(executed bool) *sql.DB {
 	b.Helper()
-	db := sql.OpenDB(&lossy{b.db.Driver(), b.dsn + b.variant, executed})
+	commit := func(tx driver.Tx) error {
+		end := tx.Rollback
+		if executed {
+			end = tx.Commit
+		}
+		if err := end(); err != nil {
+			return err
+		}
+		return errLost
+	}
+	db := sql.OpenDB(&tapped{driver: b.db.Driver(), dsn: b.dsn + b.variant, commit: commit})
 	b.Cleanup(func() { _ = db.Close() })
 	return db
 }
+
+var errLost = fmt.Errorf("the connection broke: %w", driver.ErrBadConn)
 
 // exec executes a statement, in which ? are placeholders, and returns how many rows it has changed.
 func (b *testbed) exec(statement string, args ...any) int64 {
@@ -118,9 +133,11 @@ func (b *testbed) exec(statement string, args ...any) int64 {
 	return n
 }
 
-// sql numbers placeholders if the database needs that.
-func (b *testbed) sql(statement string) string {
-	if b.dialect != sqlstore.Postgres {
+func (b *testbed) sql(statement string) string { return numbered(b.dialect, statement) }
+
+// numbered numbers placeholders if the dialect needs that.
+func numbered(d sqlstore.Dialect, statement string) string {
+	if d != sqlstore.Postgres {
 		return statement
 	}
 	for n := 1; strings.Contains(statement, "?"); n++ {
@@ -173,13 +190,17 @@ func (b *testbed) lockRow(key string) (unlock func()) {
 	return func() { _ = tx.Rollback() }
 }
 
+// sqliteFile returns the DSN of a new file.
+func sqliteFile(t *testing.T) string {
+	return "file:" + filepath.ToSlash(filepath.Join(t.TempDir(), "shop.db")) + "?_pragma=" + busyTimeout
+}
+
 // eachDatabase runs f with each database, in each of its variants.
 func eachDatabase(t *testing.T, f func(t *testing.T, d database)) {
 	t.Run("SQLite", func(t *testing.T) {
 		// Each variant has a file of its own.
 		for name, options := range map[string]string{"write-ahead log": "&_pragma=journal_mode(WAL)", "rollback journal": ""} {
-			dsn := "file:" + filepath.ToSlash(filepath.Join(t.TempDir(), "shop.db")) + "?_pragma=" + busyTimeout
-			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.SQLite, "sqlite", dsn, options}) })
+			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.SQLite, "sqlite", sqliteFile(t), options}) })
 		}
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
@@ -204,54 +225,4 @@ func eachDatabase(t *testing.T, f func(t *testing.T, d database)) {
 			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.MySQL, "mysql", dsn, options}) })
 		}
 	})
-}
-
-// A lossy connector loses the answers to COMMITs.
-type lossy struct {
-	driver   driver.Driver
-	dsn      string
-	executed bool
-}
-
-var errLost = fmt.Errorf("the connection broke: %w", driver.ErrBadConn)
-
-func (l *lossy) Driver() driver.Driver { return l.driver }
-
-func (l *lossy) Connect(context.Context) (driver.Conn, error) {
-	conn, err := l.driver.Open(l.dsn)
-	return &lossyConn{conn, l}, err
-}
-
-type lossyConn struct {
-	driver.Conn
-	lossy *lossy
-}
-
-func (c *lossyConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	tx, err := c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts)
-	return &lossyTx{tx, c.lossy}, err
-}
-
-func (c *lossyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
-}
-
-func (c *lossyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
-}
-
-type lossyTx struct {
-	driver.Tx
-	lossy *lossy
-}
-
-func (tx *lossyTx) Commit() error {
-	end := tx.Tx.Rollback
-	if tx.lossy.executed {
-		end = tx.Tx.Commit
-	}
-	if err := end(); err != nil {
-		return err
-	}
-	return errLost
 }

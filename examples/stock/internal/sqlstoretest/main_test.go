@@ -34,6 +34,7 @@ var cases = []struct {
 	{"a commit wins over what follows", testCommitWins},
 	{"a run that has committed is in flight until it returns", testCommitInFlight},
 	{"Recover learns of a commit", testRecover},
+	{"an answer that was found out is final", testFoundOut},
 	{"a run that was replaced does not commit", testReplaced},
 	{"a handler ignores ErrSuperseded", testIgnored},
 	{"the handler's snapshot is older than the run", testOldSnapshot},
@@ -43,6 +44,8 @@ var cases = []struct {
 	{"cleanup", testCleanup},
 	{"cleanup next to a locked row", testCleanupLocked},
 	{"errors have no key", testErrors},
+	{"a run is killed or stopped between every two steps", testInterruptions},
+	{"a storm", testStorm},
 }
 
 func TestOnEachDatabase(t *testing.T) {
