@@ -1,4 +1,4 @@
-package redistest
+package wire
 
 import (
 	"bytes"
@@ -37,6 +37,23 @@ func (w *Wire) Record() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.recorded = new([]Command)
+}
+
+// Watch calls f with every command, before it is sent. f must be quick, and must not use w.
+func (w *Wire) Watch(f func(Command)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watch = f
+}
+
+// note records a command; w.mu is held.
+func (w *Wire) note(c Command) {
+	if w.recorded != nil {
+		*w.recorded = append(*w.recorded, c)
+	}
+	if w.watch != nil {
+		w.watch(c)
+	}
 }
 
 // Sent returns the commands since Record, in the order in which they were written.
