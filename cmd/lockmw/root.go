@@ -41,6 +41,7 @@ func (c *console) terminalWidth() int {
 // A command is one run of the program.
 type command struct {
 	io      console
+	input   *bufio.Reader // of io.in; nil before the first question
 	out     *bufio.Writer // flushed at the end, and after each line that a reader waits for
 	redis   address
 	prefix  string

@@ -18,6 +18,18 @@ func (c Command) IsScript() bool {
 	return len(c) > 1 && (strings.EqualFold(c[0], "evalsha") || strings.EqualFold(c[0], "eval"))
 }
 
+// Script returns the keys and the arguments of a script.
+func (c Command) Script() (keys, args []string) {
+	if !c.IsScript() || len(c) < 3 {
+		return nil, nil
+	}
+	n, err := strconv.Atoi(c[2])
+	if err != nil || n < 0 || len(c) < 3+n {
+		return nil, nil
+	}
+	return c[3 : 3+n], c[3+n:]
+}
+
 // Concerns reports whether a word of c contains s.
 func (c Command) Concerns(s string) bool {
 	return slices.ContainsFunc(c, func(word string) bool { return strings.Contains(word, s) })

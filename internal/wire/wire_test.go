@@ -49,6 +49,18 @@ func TestDelayedAnswersAreLate(t *testing.T) {
 	})
 }
 
+func TestTheKeysOfAScriptAreKnown(t *testing.T) {
+	keys, args := wire.Command{"evalsha", "sha", "2", "a", "b", "c"}.Script()
+	if !slices.Equal(keys, []string{"a", "b"}) || !slices.Equal(args, []string{"c"}) {
+		t.Errorf("got %q, %q", keys, args)
+	}
+	for _, c := range []wire.Command{{}, {"evalsha", "sha"}, {"evalsha", "sha", "3", "a"}, {"evalsha", "sha", "-1"}, {"EVAL", "s", "x"}, {"SET", "s", "1", "a"}} {
+		if keys, args := c.Script(); keys != nil || args != nil {
+			t.Errorf("%q: got %q, %q", c, keys, args)
+		}
+	}
+}
+
 func TestWatchSeesCommandsBeforeTheyAreSent(t *testing.T) {
 	w, client, server := pair(t)
 	var seen []wire.Command
