@@ -247,6 +247,6 @@ func (c *call) unlock(ctx context.Context) {
 		c.lostEarly(now, deadline)
 	}
 	r := c.event(judge.Done, now)
-	r.Report = r.Because(err)
+	r.Report, r.Scripts = r.Because(err), c.w.budget.spent()
 	c.w.report(r)
 }

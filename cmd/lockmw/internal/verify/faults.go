@@ -112,26 +112,27 @@ func (r *run) bereave(f fault, victim, heir *member) {
 	r.count(f)
 	at := judge.MachineNow()
 	got, ok := r.ledger.await(waits, r.o.Lease+5*slack, judge.Granted, judge.Failed, wrong)
-	r.judgeEnd(f, key, at, got, ok)
+	r.judgeEnd(f, held, at, got, ok)
 	r.recover(f, victim, held)
 }
 
 // judgeEnd judges when the lock of a disturbed holder ended. It was disturbed at a time; its last renewal came before.
-func (r *run) judgeEnd(f fault, key string, at time.Duration, got report, ok bool) {
+func (r *run) judgeEnd(f fault, held *entry, at time.Duration, got report, ok bool) {
 	if r.ctx.Err() != nil || !ok || got.Event == wrong || got.Event == judge.Failed && got.Type != timedOut || r.server.changed(at, got.At, slack) {
 		return
 	}
 	late := got.At - (at + r.o.Lease + r.o.Lease/50) - got.Stalled - r.server.late(at, got.At) - r.pace.Stalled(at, got.At)
+	deadline := r.ledger.deadline(held)
 	r.ledger.note(func(s *Seen) {
 		s.Ends++
-		s.LatestEnd = max(s.LatestEnd, late)
+		s.LatestEnd = max(s.LatestEnd, got.At-deadline)
 	})
 	switch {
 	case late <= slack:
 	case got.Event == judge.Granted:
-		r.ledger.blameFor(NoEnd, got.At, "%s: its holder was %s; the next one was granted %v after the lease", key, f, late.Round(time.Millisecond))
+		r.ledger.blameFor(NoEnd, got.At, "%s: its holder was %s; the next one was granted %v after the lease", held.key, f, late.Round(time.Millisecond))
 	default:
-		r.ledger.blameFor(NoEnd, got.At, "%s: its holder was %s; %v after the lease the lock was still taken", key, f, late.Round(time.Millisecond))
+		r.ledger.blameFor(NoEnd, got.At, "%s: its holder was %s; %v after the lease the lock was still taken", held.key, f, late.Round(time.Millisecond))
 	}
 }
 

@@ -71,13 +71,13 @@ func (l *ledger) entry(m *member, r *report) *entry {
 func (l *ledger) heard(m *member, r *report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.seen.Scripts += r.Scripts
 	switch r.Event {
 	case ready:
 		close(m.ready)
 		return
 	case wrote:
 		l.keys.add(r.Wrote)
-		l.seen.Scripts += r.Scripts
 		return
 	}
 	e := l.calls[place{m, r.Call}]
@@ -232,6 +232,14 @@ func (l *ledger) note(f func(*Seen)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f(&l.seen)
+}
+
+// deadline returns the last known deadline of the hold of an order.
+func (l *ledger) deadline(e *entry) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	granted, renewed := e.reports[judge.Granted], e.reports[judge.Renewed]
+	return max(granted.Deadline, renewed.Deadline)
 }
 
 // await waits for a report of the call of an order that has one of these events. It returns false after the given time.

@@ -52,7 +52,7 @@ type report struct {
 	Late    time.Duration `json:",omitempty"` // with granted and failed: after the end of the wait; with ended: after the deadline
 	Limited bool          `json:",omitempty"` // the wait of the call had a limit
 	Wrote   []string      `json:",omitempty"` // keys that a script may write
-	Scripts int           `json:",omitempty"`
+	Scripts int           `json:",omitempty"` // sent since the last report with a number
 }
 
 // The events that no judge knows.

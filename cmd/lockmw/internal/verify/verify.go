@@ -217,7 +217,7 @@ func (r *run) strikeAll(ctx context.Context, end time.Time) error {
 		if err := r.check(); err != nil {
 			return err
 		}
-		r.limitKeys(ctx)
+		r.limitKeys(ctx, end)
 		sleep(ctx, min(200*time.Millisecond, time.Until(end)))
 	}
 	return nil
@@ -241,14 +241,14 @@ func (r *run) check() error {
 	return nil
 }
 
-// limitKeys lets the processes rest while there are too many keys.
-func (r *run) limitKeys(ctx context.Context) {
+// limitKeys lets the processes rest while there are too many keys, until the end at most.
+func (r *run) limitKeys(ctx context.Context, end time.Time) {
 	if r.keys.count() < MaxKeys*8/10 {
 		return
 	}
 	r.orderAll(order{Do: doRest})
-	for r.keys.count() > MaxKeys*6/10 && ctx.Err() == nil {
-		sleep(ctx, time.Second)
+	for r.keys.count() > MaxKeys*6/10 && time.Now().Before(end) && ctx.Err() == nil {
+		sleep(ctx, min(time.Second, time.Until(end)))
 	}
 	r.orderAll(order{Do: doWork})
 }
