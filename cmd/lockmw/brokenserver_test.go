@@ -19,12 +19,12 @@ import (
 func TestVerifyFindsWhatIsWrongWithAServer(t *testing.T) {
 	for name, test := range map[string]struct {
 		server func(t *testing.T) (addr string)
-		want   []string // symptoms, at least one of which the verdict has
+		want   []string // symptoms, at least one of which the output has
 	}{
 		"expiry does nothing":        {withoutExpiry, []string{"a lock did not end with its lease"}},
 		"answers come twice":         {answeringTwice, []string{"tokens fell", "two holders at once", "a hold vanished", "an unexpected answer"}},
 		"scripts are interleaved":    {interleaving, []string{"two holders at once", "tokens fell", "a hold vanished", "an unexpected answer"}},
-		"two masters at one address": {activeActive, []string{"two holders at once"}},
+		"two masters at one address": {activeActive, []string{"two holders at once", "several servers at one address"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -33,11 +33,11 @@ func TestVerifyFindsWhatIsWrongWithAServer(t *testing.T) {
 			t.Log(r.out)
 			r.want(t, statusFailed, "\nbroken: ")
 			for _, symptom := range test.want {
-				if _, verdict, _ := strings.Cut(r.out, "\nbroken: "); strings.Contains(verdict, symptom) {
+				if strings.Contains(r.out, symptom) {
 					return
 				}
 			}
-			t.Errorf("the verdict has none of %q: %s", test.want, r.err)
+			t.Errorf("the output has none of %q: %s", test.want, r.err)
 		})
 	}
 }
@@ -98,7 +98,7 @@ func interleaving(t *testing.T) string {
 
 // activeActive spreads connections over two servers that do not know each other.
 func activeActive(t *testing.T) string {
-	both := []string{redistest.Mini(t).Addr(), redistest.Mini(t).Addr()}
+	both := []string{redistest.Redis(t).Addr(), redistest.Redis(t).Addr()}
 	var n atomic.Int64
 	return relay(t, func() string { return both[n.Add(1)%2] }, nil)
 }

@@ -120,3 +120,20 @@ func TestAKilledWorkerHoldsNothing(t *testing.T) {
 		t.Errorf("found %v; %d calls are kept", l.findings, len(l.calls))
 	}
 }
+
+func TestServersThatTakeTurnsAreNoFailOver(t *testing.T) {
+	a, b := []node{{run: "a"}}, []node{{run: "b"}}
+	w := newWatch(nil)
+	for i, nodes := range [][]node{a, a, b} {
+		w.compare(nodes, time.Duration(i)*sec)
+	}
+	if w.several() || w.restarts() != 1 || !w.changed(3*sec, 3*sec, sec) || w.changed(5*sec, 6*sec, sec) {
+		t.Errorf("after a fail-over: %d changes, %t", w.restarts(), w.several())
+	}
+	for i, nodes := range [][]node{a, b, a} {
+		w.compare(nodes, time.Duration(10+i)*sec)
+	}
+	if !w.several() || w.restarts() != 0 || w.changed(0, 20*sec, 0) {
+		t.Errorf("servers that take turns: %d changes, %t", w.restarts(), w.several())
+	}
+}

@@ -85,6 +85,9 @@ func (r *run) result(started time.Time) *Result {
 		Server: describe(r.nodes, r.o.Client, r.o.Sentinel), Started: started.UTC(), Ended: time.Now().UTC(), Processes: r.o.Processes,
 		Replicas: r.o.Replicas, Seen: l.seen, Costs: r.costs, Restarts: r.server.restarts(), NoPauses: r.unpausable, Findings: []Finding{},
 	}
+	if r.server.several() {
+		res.Server.Topology = "several servers at one address"
+	}
 	res.Share = float64(time.Duration(l.seen.Scripts)*r.setup.Cost) / float64(time.Since(started))
 	counts := make(map[Symptom]int)
 	for i := range l.findings {

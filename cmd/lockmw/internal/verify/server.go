@@ -117,6 +117,8 @@ type watch struct {
 	runs     string
 	first    []node // the first answer, and the last one
 	last     []node
+	seen     map[string]bool // values of runs
+	returns  int             // how often runs was what it had been before
 	changes  []time.Duration // when another process or another master answered, by the machine's clock
 	mayInfo  bool
 	lastInfo time.Time
@@ -193,12 +195,28 @@ func (w *watch) compare(nodes []node, at time.Duration) {
 	}
 	slices.Sort(runs)
 	now := strings.Join(runs, " ")
+	if now != w.runs && w.seen[now] {
+		w.returns++
+	}
+	if w.seen == nil {
+		w.seen = make(map[string]bool)
+	}
+	w.seen[now] = true
 	if w.runs != "" && now != w.runs {
 		w.changes = append(w.changes, at)
 		w.first = nodes // its counters began again
 	}
 	w.runs = now
 }
+
+// several reports whether different servers answer at one address: they take turns, as no fail-over does.
+func (w *watch) several() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.isSeveral()
+}
+
+func (w *watch) isSeveral() bool { return w.returns >= 3 }
 
 // cost returns how long the servers work for a script on average; 0 if that is unknown.
 func (w *watch) cost() time.Duration {
@@ -226,6 +244,9 @@ func costOfScript(before, after []node) time.Duration {
 func (w *watch) restarts() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.isSeveral() {
+		return 0
+	}
 	return len(w.changes)
 }
 
@@ -251,5 +272,5 @@ func (w *watch) troubled(from, to time.Duration) bool {
 func (w *watch) changed(from, to, around time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.changes, func(at time.Duration) bool { return from-around <= at && at <= to+around })
+	return !w.isSeveral() && slices.ContainsFunc(w.changes, func(at time.Duration) bool { return from-around <= at && at <= to+around })
 }
