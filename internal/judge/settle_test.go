@@ -41,20 +41,22 @@ func TestSettleFindsEachViolationOnce(t *testing.T) {
 		return Report{Event: Granted, Key: "k", Token: token, At: at, Deadline: deadline}
 	}
 	r := NewRecorder(0)
-	r.Report(nil, grant(5, 1*s, 9*s))
+	r.Report(nil, grant(5, 1*s, 30*s)) // it is kept for later holds
 	r.Report(nil, grant(6, 2*s, 3*s))
-	r.Report(nil, grant(7, 20*s, 30*s))
+	r.Report(nil, grant(7, 40*s, 50*s))
 	if got := r.Settle(2 * s); len(got) > 0 {
 		t.Errorf("before the second grant: %q", got)
 	}
 	if got := r.Settle(10 * s); len(got) != 1 || got[0].Kind != Overlap || got[0].At != 2*s {
 		t.Errorf("after the second grant: %q", got)
 	}
-	if got := r.Settle(25 * s); len(got) > 0 {
-		t.Errorf("once more: %q", got)
+	for _, before := range []time.Duration{25 * s, 55 * s} {
+		if got := r.Settle(before); len(got) > 0 {
+			t.Errorf("once more: %q", got)
+		}
 	}
-	r.Report(nil, grant(4, 40*s, 50*s))
-	if got := r.Settle(45 * s); len(got) != 1 || got[0].Kind != Tokens {
+	r.Report(nil, grant(4, 60*s, 70*s))
+	if got := r.Settle(65 * s); len(got) != 1 || got[0].Kind != Tokens {
 		t.Errorf("a token that fell: %q", got)
 	}
 }
