@@ -22,9 +22,9 @@ func TestVerifyFindsWhatIsWrongWithAServer(t *testing.T) {
 		want   []string // symptoms, at least one of which the output has
 	}{
 		"expiry does nothing":        {withoutExpiry, []string{"a lock did not end with its lease"}},
-		"answers come twice":         {answeringTwice, []string{"tokens fell", "two holders at once", "a hold vanished", "an unexpected answer"}},
-		"scripts are interleaved":    {interleaving, []string{"two holders at once", "tokens fell", "a hold vanished", "an unexpected answer"}},
-		"two masters at one address": {activeActive, []string{"two holders at once", "several servers at one address"}},
+		"answers come twice":         {answeringTwice, []string{"tokens fell", "two holders at the same time", "a hold vanished", "an unexpected answer"}},
+		"scripts are interleaved":    {interleaving, []string{"two holders at the same time", "tokens fell", "a hold vanished", "an unexpected answer"}},
+		"two masters at one address": {activeActive, []string{"two holders at the same time", "several servers at one address"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

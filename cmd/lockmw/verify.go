@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -113,7 +112,7 @@ func (v *proof) run(ctx context.Context) error {
 		return usage("--prefix: %v", err)
 	}
 	out := v.forOperator()
-	printf(out, "verify writes at most %s keys, below %s, and removes them.\n", thousands(verify.MaxKeys), prefix)
+	printf(out, "verify writes at most %s keys, below %s, and removes them.\n", verify.Thousands(verify.MaxKeys), prefix)
 	printf(out, "%d processes take locks for %s, in at most %v %% of the server's time.\n", v.processes, shortly(v.length), v.share*100)
 	printf(out, "They are paused, killed and cut off; the server and other programs are not.\n")
 	if !v.yes {
@@ -175,15 +174,6 @@ func (v *proof) awaitFailover(ctx context.Context) error {
 		pause.For(ctx, wait)
 	}
 	return ctx.Err()
-}
-
-// thousands writes a number with commas: 1,000.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }
 
 // shortly formats a duration without zero parts: 2m, 1m30s.
@@ -256,7 +246,7 @@ func remarks(r *verify.Result) (lines [][2]string) {
 	lines = [][2]string{
 		{"faults", strings.Join(faults, ", ")},
 		{"costs", strings.Join([]string{cost("free lock", r.Costs.Pair), cost("hand-over", r.Costs.HandOver), cost("WAIT", r.Costs.Wait)}, ", ")},
-		{"load", fmt.Sprintf("%s scripts, %.2f %% of the server's time", thousands(r.Scripts), r.Share*100)},
+		{"load", fmt.Sprintf("%s scripts, %.2f %% of the server's time", verify.Thousands(r.Scripts), r.Share*100)},
 	}
 	if r.Ballast > 0 {
 		text := fmt.Sprintf("%d of %d locks were lost; the server was slow or silent for %s", r.BallastLost, r.Ballast, shortly(r.Outage))

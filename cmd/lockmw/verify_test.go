@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/cmd/lockmw/internal/verify"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
@@ -108,7 +109,7 @@ func TestVerifyAccusesNoClusterAndNoSentinel(t *testing.T) {
 		url := fmt.Sprintf("redis+sentinel://%s/%s", strings.Join(s.Addrs(), ","), redistest.MasterName)
 		var out strings.Builder
 		io := console{in: &trigger{do: func() { s.Failover() }}, out: &out, err: t.Output(), env: func(string) string { return "" }}
-		status := run(t.Context(), io, append(quick[:len(quick):len(quick)], "--redis", url, "--replicas", "1", "--failover"))
+		status := run(t.Context(), io, append(quick[:len(quick):len(quick)], "--redis", url, "--for", "1s", "--replicas", "1", "--failover"))
 		t.Log(out.String())
 		result{status: status, out: out.String()}.want(t, statusDone, "0 of 15 locks were lost", "none lost", "holds: no promise was broken")
 	})
@@ -229,7 +230,7 @@ func TestVerifyTakesOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	started := time.Now()
-	lockmwOn(t, s, "verify", "--yes", "--for", "3s", "--lease", "500ms", "--share", "0.04").want(t, statusDone)
+	lockmwOn(t, s, "verify", "--yes", "--for", "2s", "--lease", "500ms", "--share", "0.04").want(t, statusDone)
 	took, busy := time.Since(started), time.Duration(0)
 	stats := s.NewClient(t).Info(t.Context(), "commandstats").Val()
 	direct := regexp.MustCompile(`cmdstat_(?:evalsha|eval|info|ping|hello|client\S*|subscribe|del):calls=\d+,usec=(\d+)`) // others run in scripts
@@ -268,7 +269,7 @@ func TestVerifyRefusesInvalidFlags(t *testing.T) {
 
 func TestNumbersHaveCommas(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := thousands(n); got != want {
+		if got := verify.Thousands(n); got != want {
 			t.Errorf("%d becomes %q, want %q", n, got, want)
 		}
 	}

@@ -271,7 +271,7 @@ type Symptom string
 
 // The symptoms, the most harmful one first.
 const (
-	TwoHolders Symptom = "two holders at once"
+	TwoHolders Symptom = "two holders at the same time"
 	TokensFell Symptom = "tokens fell"
 	LostWrites Symptom = "lost writes after a restart or fail-over"
 	Vanished   Symptom = "a hold vanished before its lease ended"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -118,12 +119,21 @@ func (r *run) isLoss(f *finding) bool {
 	return false
 }
 
+// Thousands writes a number with commas: 1,000.
+func Thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
 // count is a number of things, which are given in the plural.
 func count(n int, things string) string {
 	if n == 1 {
 		things = strings.TrimSuffix(things, "s")
 	}
-	return fmt.Sprintf("%d %s", n, things)
+	return Thousands(n) + " " + things
 }
 
 // promises fills the rows of the verdict.
