@@ -20,7 +20,7 @@ type Kind string
 
 // The kinds of violations that holds of several processes can show.
 const (
-	Overlap   Kind = "overlap"   // two holders at once, or more permits than there are
+	Overlap   Kind = "overlap"   // two holders at the same time, or more permits than there are
 	Tokens    Kind = "tokens"    // a token that does not rise
 	Overtaken Kind = "overtaken" // a call that overtakes another in strict order
 )
