@@ -23,6 +23,7 @@ type address struct {
 // A connection is a client of the server with the offset of the server's clock.
 type connection struct {
 	client redis.UniversalClient
+	place  *place
 	ahead  time.Duration // of the server's clock, compared with this machine's
 }
 
@@ -165,8 +166,8 @@ func (a *address) tlsFiles(o *redis.Options) error {
 	return nil
 }
 
-// connect connects to the server, detects a Cluster, and measures the offset of the server's clock.
-func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets) (*connection, error) {
+// place returns the place with the credentials, certificates and timeouts.
+func (a *address) place(timeout time.Duration, s *secrets) (*place, error) {
 	p, err := a.parse()
 	if err != nil {
 		return nil, err
@@ -191,7 +192,16 @@ func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries, o.MaxRetries = timeout, timeout, timeout, 1, 1
 	o.ContextTimeoutEnabled = true // Ctrl-C ends a command immediately
-	conn := &connection{client: p.client()}
+	return p, nil
+}
+
+// connect connects to the server, detects a Cluster, and measures the offset of the server's clock.
+func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets) (*connection, error) {
+	p, err := a.place(timeout, s)
+	if err != nil {
+		return nil, err
+	}
+	conn := &connection{client: p.client(), place: p}
 	if !p.sentinel && !p.cluster {
 		if err := conn.lookAtServer(ctx, p); err != nil {
 			conn.close()
@@ -263,14 +273,14 @@ func (p *place) client() redis.UniversalClient {
 		return redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: p.hosts, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
 			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-			ContextTimeoutEnabled: o.ContextTimeoutEnabled, DialerRetries: o.DialerRetries,
+			ContextTimeoutEnabled: o.ContextTimeoutEnabled, DialerRetries: o.DialerRetries, Dialer: o.Dialer,
 		})
 	case p.sentinel:
 		return redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: p.master, SentinelAddrs: p.hosts, SentinelUsername: p.sentinelUser, SentinelPassword: p.sentinelPassword,
 			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-			ContextTimeoutEnabled: o.ContextTimeoutEnabled, DialerRetries: o.DialerRetries, MaxRetries: o.MaxRetries,
+			ContextTimeoutEnabled: o.ContextTimeoutEnabled, DialerRetries: o.DialerRetries, MaxRetries: o.MaxRetries, Dialer: o.Dialer,
 		})
 	}
 	return redis.NewClient(o)

@@ -9,7 +9,7 @@ import (
 )
 
 // commandLines are the commands; "" is the program itself.
-var commandLines = []string{"", "ls", "show", "tasks", "watch", "unlock", "top", "history", "doctor", "bench", "serve", "version", "completion", "completion bash"}
+var commandLines = []string{"", "ls", "show", "tasks", "watch", "unlock", "top", "history", "doctor", "bench", "verify", "serve", "version", "completion", "completion bash"}
 
 func TestHelpFitsTheTerminal(t *testing.T) {
 	for _, name := range commandLines {
@@ -38,7 +38,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 func TestExamplesAreCommandLines(t *testing.T) {
 	s := redistest.Mini(t)
 	n := 0
-	for _, name := range commandLines[1:11] {
+	for _, name := range commandLines[1:12] {
 		r := call{args: append(strings.Fields(name), "--help")}.run(t.Context())
 		_, examples, _ := strings.Cut(r.out, "\nExamples:\n")
 		examples, _, _ = strings.Cut(examples, "\n\n")

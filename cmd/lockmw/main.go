@@ -5,6 +5,7 @@
 //	lockmw watch KEY                 follow one lock, an event per line
 //	lockmw unlock KEY --holder ID    release exactly one hold
 //	lockmw top                       a live screen of the busiest keys
+//	lockmw verify                    try the promises of locks on a Redis
 //
 // The flag --redis, or the variable LOCKMW_REDIS, sets the address of Redis. The manual is
 // https://github.com/lockmw/go/blob/main/docs/command.md.
@@ -18,11 +19,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/lockmw/go/cmd/lockmw/internal/verify"
 )
 
 func main() {
 	redis.SetLogger(&logging.VoidLogger{}) // commands return the same errors
-	signal.Ignore(syscall.SIGPIPE)         // `lockmw ls | head` must not fail
+	verify.Main(connectWorker)
+	signal.Ignore(syscall.SIGPIPE) // `lockmw ls | head` must not fail
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := run(ctx, console{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}, os.Args[1:])
 	stop()

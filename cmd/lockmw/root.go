@@ -41,6 +41,7 @@ func (c *console) terminalWidth() int {
 // A command is one run of the program.
 type command struct {
 	io      console
+	input   *bufio.Reader // of io.in; nil before the first question
 	out     *bufio.Writer // flushed at the end, and after each line that a reader waits for
 	redis   address
 	prefix  string
@@ -88,7 +89,8 @@ Each command has its own help, such as lockmw ls --help. The manual is
 ` + documents + `command.md
 
 Exit statuses: 0 done; 1 Redis is unreachable or refuses a command; 2 wrong command line; 3 nothing found;
-4 the hold to release has ended or never existed; 5 not confirmed; 6 doctor found that locks do not work on this Redis.`,
+4 the hold to release has ended or never existed; 5 not confirmed; 6 doctor found that locks do not work on this Redis.
+For verify, 1 also means that a promise was broken.`,
 		Version:           strings.TrimPrefix(versionText(), "lockmw "),
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.readVariables(cmd.Root().PersistentFlags()) },
 	}
@@ -109,7 +111,7 @@ Exit statuses: 0 done; 1 Redis is unreachable or refuses a command; 2 wrong comm
 		}
 		return usage("%v", err)
 	})
-	root.AddCommand(c.list(), c.show(), c.tasks(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.bench(), c.serve(), c.version())
+	root.AddCommand(c.list(), c.show(), c.tasks(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.bench(), c.verify(), c.serve(), c.version())
 	root.SetHelpFunc(printHelp)
 	for _, sub := range root.Commands() {
 		sub.ValidArgsFunction = cobra.NoFileCompletions

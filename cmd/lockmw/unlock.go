@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"os"
 	"os/user"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"github.com/lockmw/go/lockevents"
@@ -162,33 +160,11 @@ func (u *release) heldBy(r *lockRecord) safe {
 
 // confirm shows the holder and asks for confirmation.
 func (u *release) confirm(ctx context.Context, r *lockRecord) error {
-	if f, ok := u.io.in.(*os.File); ok && !term.IsTerminal(f.Fd()) {
-		return usage("standard input is not a terminal: confirm with --yes")
-	}
-	out := u.out
-	if u.json { // standard output is for a program
-		out = bufio.NewWriter(u.io.err)
-	}
-	if err := printLock(out, r); err != nil {
-		return err
-	}
-	printf(out, "\nRelease %s? Its holder's code may still be running. Type yes: ", u.id)
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	answer := make(chan string, 1)
-	go func() { // without an answer it ends with the process
-		line, _ := bufio.NewReader(u.io.in).ReadString('\n')
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case a := <-answer:
-		if a == "yes" || a == "y" {
-			return nil
+	return u.ask(ctx, "nothing was released", func(out *bufio.Writer) error {
+		if err := printLock(out, r); err != nil {
+			return err
 		}
-		return &statusError{statusUnconfirmed, "not confirmed: nothing was released"}
-	case <-ctx.Done():
-		printf(u.io.err, "\n")
-		return &statusError{statusUnconfirmed, "not confirmed: nothing was released"}
-	}
+		printf(out, "\nRelease %s? Its holder's code may still be running. Type yes: ", u.id)
+		return nil
+	})
 }

@@ -24,7 +24,7 @@ import (
 
 	"github.com/lockmw/go/examples/stock/internal/settings"
 	"github.com/lockmw/go/examples/stock/internal/shop"
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 )
 
 // The exit statuses.

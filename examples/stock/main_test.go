@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/settings"
 	"github.com/lockmw/go/examples/stock/internal/shop"
 	"github.com/lockmw/go/examples/stock/internal/ways"
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )

@@ -77,19 +77,25 @@ func (e *examination) timePairs(ctx context.Context) (took []time.Duration, err 
 	defer locks.Close()
 	key := lockmw.Key("doctor", rand.Text())
 	for i := range pairs + 1 {
-		begun := time.Now()
-		_, hold, err := locks.TryLock(ctx, key)
-		if err == nil {
-			err = hold.Unlock()
-		}
+		one, err := TimePair(ctx, locks, key)
 		if err != nil {
 			return nil, err
 		}
 		if i > 0 { // the first one loads the scripts
-			took = append(took, time.Since(begun))
+			took = append(took, one)
 		}
 	}
 	return took, nil
+}
+
+// TimePair returns the time to take and release a free lock.
+func TimePair(ctx context.Context, locks *lockmw.Client, key string) (time.Duration, error) {
+	begun := time.Now()
+	_, hold, err := locks.TryLock(ctx, key)
+	if err == nil {
+		err = hold.Unlock()
+	}
+	return time.Since(begun), err
 }
 
 // checkHandOver measures the time from a release in one Client to the grant in another.
@@ -119,11 +125,17 @@ func (e *examination) timeHandOvers(ctx context.Context) (took []time.Duration, 
 		return nil, err
 	}
 	defer other.Close()
-	two := [2]*lockmw.Client{one, other}
-	key := lockmw.Key("doctor", rand.Text())
-	_, hold, err := two[0].Lock(ctx, key)
 	started := time.Now()
-	for i := 0; i <= handOvers && (i < 2 || time.Since(started) < enough); i++ {
+	return TimeHandOvers(ctx, [2]*lockmw.Client{one, other}, lockmw.Key("doctor", rand.Text()), func(n int) bool {
+		return n < handOvers && (n < 1 || time.Since(started) < enough)
+	})
+}
+
+// TimeHandOvers passes a lock between two Clients, and returns each time from a release to the next grant. more reports whether
+// to continue after n hand-overs. One hand-over before the first is not measured, because it includes the subscription.
+func TimeHandOvers(ctx context.Context, two [2]*lockmw.Client, key string, more func(n int) bool) (took []time.Duration, err error) {
+	_, hold, err := two[0].Lock(ctx, key)
+	for i := 0; i == 0 || more(len(took)); i++ {
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +162,7 @@ func (e *examination) timeHandOvers(ctx context.Context) (took []time.Duration, 
 		if hold, err = g.hold, g.err; err == nil {
 			err = unlockErr
 		}
-		if i > 0 { // the first one includes the subscription
+		if i > 0 {
 			took = append(took, max(g.at.Sub(begun), 0))
 		}
 	}

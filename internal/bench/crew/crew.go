@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 )
 
 // ErrHung means that a member did not finish before the deadline of the context of Start.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 )
 
 // failed is the message in which a member reports its error.

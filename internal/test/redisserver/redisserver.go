@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 )
 
 // Variable is the environment variable that names the server's program; the default is redis-server.

@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 )
 
 // ChildMain is process.ChildMain for a test binary: TestMain calls it before anything else.

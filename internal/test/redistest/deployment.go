@@ -37,9 +37,6 @@ func (s *Server) Servers() []*Server { return []*Server{s} }
 // Servers returns the nodes.
 func (s *several) Servers() []*Server { return s.Nodes }
 
-// NewWire returns an undisturbed Wire to all of them.
-func (s *several) NewWire() *Wire { return newWire(dialAddr) }
-
 // Options returns the options of a client of the Cluster in another process.
 func (c *Cluster) Options() *redis.UniversalOptions {
 	return &redis.UniversalOptions{Addrs: c.Addrs(), IsClusterMode: true}

@@ -5,16 +5,18 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/lockmw/go/internal/wire"
 )
 
 func TestCutBreaksAConnectionThatIsBeingMade(t *testing.T) {
 	client, server := net.Pipe()
 	defer server.Close()
-	w := &Wire{conns: make(map[*wireConn]struct{})}
-	w.dial = func(context.Context, string) (net.Conn, error) {
+	var w *Wire
+	w = wire.New(func(context.Context, string) (net.Conn, error) {
 		w.Cut()
 		return client, nil
-	}
+	})
 	if conn, err := w.Dial(t.Context(), "", ""); err == nil {
 		t.Fatalf("got %v, which was not cut", conn)
 	}
@@ -27,7 +29,7 @@ func TestCutBreaksAConnectionThatIsBeingMade(t *testing.T) {
 func TestAFaultMeetsTheNextCommandIfTheFirstIsGivenUp(t *testing.T) {
 	for kind, expect := range map[string]func(w *Wire, match ...string) *Fault{"HoldReply": (*Wire).HoldReply, "LoseReply": (*Wire).LoseReply} {
 		var servers []net.Conn
-		w := newWire(func(context.Context, string) (net.Conn, error) {
+		w := wire.New(func(context.Context, string) (net.Conn, error) {
 			client, server := net.Pipe()
 			servers = append(servers, server)
 			return newPipe(client), nil

@@ -16,7 +16,7 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the drivers
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 )
 
 // A Server is a database server. Its user "shop", with password "shop", may do everything in the database "shop". Its user

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bradfitz/gomemcache/memcache"
 
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 )
 
 // ErrNotInstalled means that the PATH has no memcached.

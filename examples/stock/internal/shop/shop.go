@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/lockmw/go/internal/test/process"
+	"github.com/lockmw/go/internal/process"
 )
 
 // A Shop is a process that sells. Its methods, except Close and Kill, are safe for concurrent use.

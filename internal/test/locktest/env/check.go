@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 

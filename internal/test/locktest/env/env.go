@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/leak"
-	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/lockmw"
 )
 

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/judge"
 )
 
 // A Ledger is a store guarded by a lock: it refuses a token older than its last one.

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/suite"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 

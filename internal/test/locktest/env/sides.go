@@ -3,7 +3,7 @@ package env
 import (
 	"context"
 
-	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/lockmw"
 )
 

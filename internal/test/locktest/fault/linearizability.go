@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/env"
-	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/test/locktest/history"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
@@ -34,7 +34,7 @@ type turmoil struct {
 	meanwhile func(key string)
 	length    int // in operations
 	seed      uint64
-	history   *judge.History
+	history   *history.History
 	keys      []string
 	clients   []*env.Client
 
@@ -52,7 +52,7 @@ type turmoil struct {
 // Linearizability checks a concurrent history with unknown outcomes. Unless meanwhile is nil, the test's goroutine calls it
 // in a loop, each time with one of the keys.
 func Linearizability(e *env.Env, meanwhile func(key string)) {
-	t := &turmoil{e: e, meanwhile: meanwhile, length: turmoilOperations, seed: rand.Uint64(), history: judge.NewHistory()}
+	t := &turmoil{e: e, meanwhile: meanwhile, length: turmoilOperations, seed: rand.Uint64(), history: history.NewHistory()}
 	if !suite.Full() {
 		t.length = turmoilQuick
 	}
@@ -136,16 +136,16 @@ func (t *turmoil) call(rng *rand.Rand, c *env.Client, waits, hurry float64) {
 	lease, work := lockmw.WithLease(time.Second), env.Between(rng, 0, time.Millisecond)
 	switch p := rng.Float64() * float64(t.length) / turmoilOperations; {
 	case p < 0.01: // until the hold is lost
-		lease, work = lockmw.WithFixedLease(judge.ShortestLease), time.Second
+		lease, work = lockmw.WithFixedLease(history.ShortestLease), time.Second
 	case p < 0.02: // over several renewals, which may be lost
-		lease, work = lockmw.WithLease(judge.ShortestLease), 150*time.Millisecond
+		lease, work = lockmw.WithLease(history.ShortestLease), 150*time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(t.e.Ctx, limit)
 	defer cancel()
 	l := c.Nth(rng.IntN(2))
 	if t.e.Config.Mode == env.PermitMode {
 		const n = 3
-		l = judge.Weighing(semaphore.New(c.Redis, n), 1+rng.IntN(n), n)
+		l = history.Weighing(semaphore.New(c.Redis, n), 1+rng.IntN(n), n)
 	}
 	ctx, turn, err := t.history.Lock(ctx, l, t.keys[rng.IntN(len(t.keys))], wait, lease)
 	if err != nil {
@@ -265,17 +265,17 @@ func (t *turmoil) wasHard() bool {
 }
 
 func (t *turmoil) doubts() int {
-	return t.history.Count(func(s *judge.Step) bool { return s.Kind == judge.StepDoubt })
+	return t.history.Count(func(s *history.Step) bool { return s.Kind == history.StepDoubt })
 }
 
 func (t *turmoil) lost() int {
-	return t.history.Count(func(s *judge.Step) bool { return s.Lost })
+	return t.history.Count(func(s *history.Step) bool { return s.Lost })
 }
 
 // checkThatItWasHard fails the scenario if the history was too easy.
 func (t *turmoil) checkThatItWasHard() {
 	h := t.history
-	unknown := h.Count(func(s *judge.Step) bool { return s.Open && !s.Lost })
+	unknown := h.Count(func(s *history.Step) bool { return s.Open && !s.Lost })
 	t.e.TB.Logf("%d operations: %d acquisitions and %d releases with unknown outcome, %d lost holds, %d busy locks that only a holder excuses",
 		h.Operations(), t.doubts(), unknown, t.lost(), h.Strict())
 	if !t.wasHard() {

@@ -3,8 +3,8 @@ package fault
 import (
 	"time"
 
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
-	"github.com/lockmw/go/internal/test/locktest/judge"
 )
 
 var stoppedProcesses = []env.Scenario{

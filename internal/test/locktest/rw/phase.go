@@ -4,8 +4,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
-	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/lockmw"
 )
 

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest"
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/locktest/fault"
-	"github.com/lockmw/go/internal/test/locktest/judge"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"

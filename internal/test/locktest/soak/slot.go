@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/test/locktest/judge"
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 

@@ -1,4 +1,4 @@
-package redistest
+package wire
 
 import (
 	"bytes"
@@ -16,6 +16,18 @@ type Command []string
 // IsScript reports whether c runs a script.
 func (c Command) IsScript() bool {
 	return len(c) > 1 && (strings.EqualFold(c[0], "evalsha") || strings.EqualFold(c[0], "eval"))
+}
+
+// Script returns the keys and the arguments of a script.
+func (c Command) Script() (keys, args []string) {
+	if !c.IsScript() || len(c) < 3 {
+		return nil, nil
+	}
+	n, err := strconv.Atoi(c[2])
+	if err != nil || n < 0 || len(c) < 3+n {
+		return nil, nil
+	}
+	return c[3 : 3+n], c[3+n:]
 }
 
 // Concerns reports whether a word of c contains s.
@@ -37,6 +49,23 @@ func (w *Wire) Record() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.recorded = new([]Command)
+}
+
+// Watch calls f with every command, before it is sent. f must be quick, and must not use w.
+func (w *Wire) Watch(f func(Command)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watch = f
+}
+
+// note records a command; w.mu is held.
+func (w *Wire) note(c Command) {
+	if w.recorded != nil {
+		*w.recorded = append(*w.recorded, c)
+	}
+	if w.watch != nil {
+		w.watch(c)
+	}
 }
 
 // Sent returns the commands since Record, in the order in which they were written.

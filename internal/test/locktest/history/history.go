@@ -1,4 +1,5 @@
-package judge
+// Package history records the calls of locks in one process, and checks that they are linearizable.
+package history
 
 import (
 	"cmp"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -101,7 +103,7 @@ func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	ctx, hold, err := l.Lock(ctx, key, append(opts, lockmw.WithWait(wait))...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	of := Step{key: key, hold: from.N, reads: Reads(l)}
+	of := Step{key: key, hold: from.N, reads: judge.Reads(l)}
 	of.weight, of.permits = weighs(l)
 	s := of
 	s.waits, s.From, s.to = wait > 0, from, h.now()

@@ -277,7 +277,9 @@ func (r *Recorder) Violations() []string {
 	if n := len(r.violations) - most; n > 0 {
 		all = append(all, fmt.Sprintf("… and %d more", n))
 	}
-	all = append(all, r.overlaps()...)
+	for _, v := range r.overlaps() {
+		all = append(all, v.String())
+	}
 	if r.pending > 0 {
 		all = append(all, fmt.Sprintf("%d calls have not returned", r.pending))
 	}

@@ -1,4 +1,9 @@
-package redistest
+// Package wire carries the connections of redis clients, so that a program can disturb them and see their commands:
+//
+//	w := wire.New(dial)
+//	rdb := redis.NewClient(&redis.Options{Addr: addr, Dialer: w.Dial})
+//	w.Cut()
+package wire
 
 import (
 	"bytes"
@@ -12,10 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Wire carries a client's connections to a server, or to several, so that a test can disturb them:
-//
-//	wire := s.NewWire()
-//	rdb := s.NewClient(t, wire.Use)
+// A Wire carries a client's connections to a server, or to several. It is safe for concurrent use.
 type Wire struct {
 	dial func(ctx context.Context, addr string) (net.Conn, error)
 
@@ -25,17 +27,17 @@ type Wire struct {
 	silent   bool
 	deaf     bool
 	down     bool
-	recorded *[]Command // nil: nothing is recorded
+	delay    time.Duration
+	recorded *[]Command    // nil: nothing is recorded
+	watch    func(Command) // nil: nobody watches
 }
 
-// NewWire returns an undisturbed Wire to s.
-func (s *Server) NewWire() *Wire { return newWire(s.dial) }
-
-func newWire(dial func(ctx context.Context, addr string) (net.Conn, error)) *Wire {
+// New returns an undisturbed Wire, whose connections are made by dial.
+func New(dial func(ctx context.Context, addr string) (net.Conn, error)) *Wire {
 	return &Wire{dial: dial, conns: make(map[*wireConn]struct{})}
 }
 
-// Use makes a client's connections run through w; it is an edit for NewClient.
+// Use makes a client's connections run through w.
 func (w *Wire) Use(opts *redis.Options) { opts.Dialer = w.Dial }
 
 // Dial is a Dialer of go-redis.
@@ -100,6 +102,13 @@ func (w *Wire) Swallow() {
 	w.silent, w.deaf = true, true
 }
 
+// Delay makes the server's answers and messages late by d, until Restore.
+func (w *Wire) Delay(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delay = d
+}
+
 // Deafen loses all bytes of clients, also on new connections, and no client notices. Bytes that the server sends without being
 // asked, such as a message to a subscriber, arrive.
 func (w *Wire) Deafen() {
@@ -116,10 +125,10 @@ func (w *Wire) Cut() {
 	w.breakAll(func(*wireConn) bool { return true })
 }
 
-// Restore ends Silence, Deafen, Swallow and Cut. Connections that have lost bytes break.
+// Restore ends Silence, Deafen, Delay, Swallow and Cut. Connections that have lost bytes break.
 func (w *Wire) Restore() {
 	w.mu.Lock()
-	w.silent, w.deaf, w.down = false, false, false
+	w.silent, w.deaf, w.down, w.delay = false, false, false, 0
 	w.mu.Unlock()
 	w.breakAll(func(c *wireConn) bool { return c.missed })
 }
@@ -229,8 +238,10 @@ func (c *wireConn) Write(b []byte) (int, error) {
 		w.mu.Unlock()
 		return 0, io.EOF
 	}
-	if w.recorded != nil {
-		*w.recorded = append(*w.recorded, c.parser.parse(b)...)
+	if w.recorded != nil || w.watch != nil {
+		for _, command := range c.parser.parse(b) {
+			w.note(command)
+		}
 	}
 	if w.deaf {
 		c.missed = true
@@ -272,6 +283,7 @@ next:
 func (c *wireConn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
+		c.late(n)
 		if held := c.holds(n); held != nil {
 			select {
 			case <-held:
@@ -286,6 +298,22 @@ func (c *wireConn) Read(b []byte) (int, error) {
 		case !lost || err != nil:
 			return n, err
 		}
+	}
+}
+
+// late waits for the delay of the n bytes from the server.
+func (c *wireConn) late(n int) {
+	c.wire.mu.Lock()
+	d := c.wire.delay
+	c.wire.mu.Unlock()
+	if n <= 0 || d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.closed:
 	}
 }
 

@@ -3,7 +3,6 @@ package judge
 import (
 	"slices"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -25,8 +24,14 @@ const (
 	paceIdle = 3 * time.Millisecond // usual lateness of a goroutine or an answer
 )
 
-// NewPace measures delays until the test ends.
-func NewPace(t testing.TB) *Pace {
+// A Run is something that has an end, such as a test.
+type Run interface {
+	Cleanup(func()) // registers a function for the end
+	Logf(format string, args ...any)
+}
+
+// NewPace measures delays until the end of t.
+func NewPace(t Run) *Pace {
 	p := &Pace{due: make(map[string]time.Time)}
 	t.Cleanup(func() {
 		t.Logf("goroutines and servers were late by %v in total", p.lost(time.Time{}, time.Now()).Round(time.Millisecond))
@@ -35,11 +40,11 @@ func NewPace(t testing.TB) *Pace {
 	return p
 }
 
-// Watch also measures the delays of a server until the test ends. ask sends a trivial request and waits for the answer.
-func (p *Pace) Watch(t testing.TB, server string, ask func()) { p.measure(t, server, ask) }
+// Watch also measures the delays of a server until the end of t. ask sends a trivial request and waits for the answer.
+func (p *Pace) Watch(t Run, server string, ask func()) { p.measure(t, server, ask) }
 
 // measure measures a server, or goroutines if ask is nil.
-func (p *Pace) measure(t testing.TB, name string, ask func()) {
+func (p *Pace) measure(t Run, name string, ask func()) {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {

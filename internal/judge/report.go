@@ -17,6 +17,9 @@ type Report struct {
 	Token    int64
 	Deadline time.Duration // until when the hold is exclusive unless renewed
 	Lost     bool          // for Ended: the context ended before Unlock
+	Asked    time.Duration // for Granted: when Lock was called; needed for a semaphore only
+	Weight   int           // of a permit
+	Permits  int           // how many permits the semaphore has; 0 for a lock
 	Type     string        // for Failed and Done: the error's type
 	Err      string
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/lockmw/go/internal/test/redistest"
+)
+
+// A bad Redis breaks a promise, and the verdict names it.
+func TestVerifyFindsWhatIsWrongWithAServer(t *testing.T) {
+	for name, test := range map[string]struct {
+		server func(t *testing.T) (addr string)
+		want   []string // symptoms, at least one of which the output has
+	}{
+		"expiry does nothing":        {withoutExpiry, []string{"a lock did not end with its lease"}},
+		"answers come twice":         {answeringTwice, []string{"tokens fell", "two holders at the same time", "a hold vanished", "an unexpected answer"}},
+		"scripts are interleaved":    {interleaving, []string{"two holders at the same time", "tokens fell", "a hold vanished", "an unexpected answer"}},
+		"two masters at one address": {activeActive, []string{"two holders at the same time", "several servers at one address"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"verify", "--redis", test.server(t), "--yes", "--for", "4s", "--lease", "500ms", "--share", "0.3", "--processes", "3"}
+			r := call{args: args}.run(t.Context())
+			t.Log(r.out)
+			r.want(t, statusFailed, "\nbroken: ")
+			for _, symptom := range test.want {
+				if strings.Contains(r.out, symptom) {
+					return
+				}
+			}
+			t.Errorf("the output has none of %q: %s", test.want, r.err)
+		})
+	}
+}
+
+// A server that starts again from an old snapshot has lost the locks of its last seconds.
+func TestVerifyFindsLostWrites(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	if err := s.NewClient(t).Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	restart := func() {
+		s.Kill()
+		s.Restart(t)
+	}
+	var out strings.Builder
+	io := console{in: &trigger{do: restart}, out: &out, err: t.Output(), env: func(string) string { return "" }}
+	status := run(t.Context(), io, []string{"verify", "--redis", s.Addr(), "--yes", "--for", "2s", "--lease", "1s", "--share", "0.3", "--failover"})
+	result{status: status, out: out.String()}.want(t, statusFailed, "broken: ", "lost writes after a restart or fail-over (", "20 of 20 locks were lost")
+	t.Log(out.String())
+}
+
+// A trigger is the input of an operator who does something, and then presses Enter.
+type trigger struct{ do func() }
+
+func (i *trigger) Read(b []byte) (int, error) {
+	i.do()
+	b[0] = '\n'
+	return 1, nil
+}
+
+func withoutExpiry(t *testing.T) string {
+	s := redistest.Mini(t)
+	s.Mini.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+		if command != "PEXPIRE" {
+			return false
+		}
+		c.WriteInt(1)
+		return true
+	})
+	return s.Addr()
+}
+
+// interleaving runs scripts side by side: it gives up the server's lock in the middle of each.
+func interleaving(t *testing.T) string {
+	s := redistest.Mini(t)
+	s.Mini.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		switch command { // clients send these only in scripts
+		case "EXISTS", "HGET", "HMGET", "HGETALL", "GET", "HSET":
+			s.Mini.Unlock()
+			time.Sleep(time.Millisecond) // other scripts run
+			s.Mini.Lock()
+		}
+		return false
+	})
+	return s.Addr()
+}
+
+// activeActive spreads connections over two servers that do not know each other.
+func activeActive(t *testing.T) string {
+	both := []string{redistest.Redis(t).Addr(), redistest.Redis(t).Addr()}
+	var n atomic.Int64
+	return relay(t, func() string { return both[n.Add(1)%2] }, nil)
+}
+
+// answeringTwice repeats some answers of scripts just before the next answer, which is then taken for the answer of a later command.
+func answeringTwice(t *testing.T) string {
+	addr := redistest.Mini(t).Addr()
+	return relay(t, func() string { return addr }, func() func([]byte) []byte {
+		var last []byte
+		n := 0
+		return func(answer []byte) []byte {
+			before := last
+			if last = nil; len(answer) > 10 && strings.ContainsRune(":$*", rune(answer[0])) {
+				if n++; n%3 == 0 {
+					last = answer
+				}
+			}
+			return slices.Concat(before, answer)
+		}
+	})
+}
+
+// relay passes connections on to the server that choose names. alter makes a function that changes the answers of a connection; it
+// may be nil.
+func relay(t *testing.T, choose func() string, alter func() func([]byte) []byte) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(client, choose(), alter)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func serve(client net.Conn, addr string, alter func() func([]byte) []byte) {
+	defer client.Close()
+	upstream, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer upstream.Close()
+	go func() {
+		_, _ = io.Copy(upstream, client)
+		_ = upstream.Close()
+	}()
+	if alter == nil {
+		_, _ = io.Copy(client, upstream)
+		return
+	}
+	change, b := alter(), make([]byte, 64<<10)
+	for {
+		n, err := upstream.Read(b)
+		if err != nil {
+			return
+		}
+		if _, err := client.Write(change(bytes.Clone(b[:n]))); err != nil {
+			return
+		}
+	}
+}

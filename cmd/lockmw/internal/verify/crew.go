@@ -1,0 +1,158 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/process"
+)
+
+// A member is a worker process from the view of the one that started it. Its methods are for one goroutine.
+type member struct {
+	run       *run
+	number    int
+	child     *process.Child
+	disturbed judge.Intervals
+	ready     chan struct{}
+	over      chan struct{} // closed after the last report
+	output    output
+	lastCall  int
+	dead      bool
+}
+
+// output keeps the beginning of what a process prints.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.buf.Len() < 4<<10 {
+		o.buf.Write(b)
+	}
+	return len(b), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// patience is how long a worker may take to start or to end.
+const patience = 20 * time.Second
+
+// start starts a member.
+func (r *run) start(number int) (*member, error) {
+	m := &member{run: r, number: number, ready: make(chan struct{}), over: make(chan struct{})}
+	child, err := process.StartChild(context.WithoutCancel(r.ctx), "lockmw verify", func(cmd *exec.Cmd) {
+		cmd.Stderr = &m.output
+		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { // the first order has the address
+			return strings.HasPrefix(v, "LOCKMW_PASSWORD=")
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.child = child
+	go m.read()
+	s := r.setup
+	s.Number = number
+	if err := child.Orders.Encode(s); err != nil {
+		m.end()
+		return nil, err
+	}
+	return m, nil
+}
+
+// read hears reports until the process ends.
+func (m *member) read() {
+	defer close(m.over)
+	defer m.child.CloseReports()
+	for {
+		var r report
+		if m.child.Reports.Decode(&r) != nil {
+			return // a report that a killed process was still writing is lost
+		}
+		m.run.ledger.heard(m, &r)
+	}
+}
+
+// awaitReady waits until the worker is connected.
+func (m *member) awaitReady() bool {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-m.ready:
+		return true
+	case <-m.over:
+	case <-m.run.ctx.Done():
+	case <-limit.C:
+	}
+	return false
+}
+
+func (m *member) order(o order) { _ = m.child.Orders.Encode(o) } // a process that has ended is noticed by its reports
+
+// ask orders a call for a key, which waits for at most the given time.
+func (m *member) ask(key string, wait time.Duration) *entry {
+	return m.askFor(order{Do: doHold, Key: key, For: wait})
+}
+
+// askFor orders a call.
+func (m *member) askFor(o order) *entry {
+	m.lastCall++
+	o.N = m.lastCall
+	m.run.ledger.mu.Lock()
+	e := m.run.ledger.entry(m, &report{Report: judge.Report{Call: -o.N, Key: o.Key}, Kind: Plain})
+	m.run.ledger.mu.Unlock()
+	m.order(o)
+	return e
+}
+
+func (m *member) release(e *entry) { m.order(order{Do: doRelease, N: -e.call}) }
+
+// kill kills the process, and returns when all of its reports were heard.
+func (m *member) kill() {
+	at := time.Now()
+	m.child.Kill()
+	<-m.over
+	m.dead = true
+	m.run.ledger.killed(m, at)
+}
+
+// end lets the process end, and kills it if it takes too long.
+func (m *member) end() {
+	if m.dead {
+		return
+	}
+	m.child.CloseOrders()
+	_ = m.child.Resume() // it may be stopped
+	limit := time.AfterFunc(patience/2, m.child.Kill)
+	defer limit.Stop()
+	<-m.over
+	m.dead = true
+	m.run.ledger.killed(m, time.Now())
+}
+
+// crash returns why a worker that should run has ended; "" if it runs.
+func (m *member) crash() string {
+	select {
+	case <-m.over:
+	default:
+		return ""
+	}
+	if m.dead {
+		return ""
+	}
+	_ = m.child.Err() // its output is complete
+	return m.output.String()
+}

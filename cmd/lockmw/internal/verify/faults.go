@@ -1,0 +1,220 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A fault disturbs a process that holds a lock, or one that works.
+type fault string
+
+// The faults.
+const (
+	kills   fault = "killed"
+	pauses  fault = "paused"
+	cuts    fault = "cut off"
+	silence fault = "silenced"
+	delays  fault = "delayed"
+	replies fault = "lost replies"
+)
+
+var allFaults = []fault{kills, pauses, cuts, silence, delays, replies}
+
+// grace is how long after a disturbance a process may still lack its places in queues.
+const grace = 5 * time.Second
+
+const (
+	delayBy    = 60 * time.Millisecond
+	delayFor   = time.Second
+	lostAnswer = 3 // for each fault
+)
+
+// strike injects a fault.
+func (r *run) strike(f fault) error {
+	i := rand.IntN(len(r.members))
+	victim := r.members[i]
+	heir := r.members[(i+1+rand.IntN(len(r.members)-1))%len(r.members)]
+	from := judge.MachineNow()
+	victim.disturbed.Begin(from)
+	switch f {
+	case delays:
+		r.count(f)
+		victim.order(order{Do: doDelay, For: delayBy})
+		sleep(r.ctx, min(delayFor, r.o.Lease))
+		victim.order(order{Do: doRestore})
+	case replies:
+		r.count(f)
+		victim.order(order{Do: doLoseReplies, N: lostAnswer})
+		sleep(r.ctx, min(delayFor, r.o.Lease)/2)
+	default:
+		r.bereave(f, victim, heir)
+	}
+	victim.disturbed.End(judge.MachineNow() + grace)
+	if f == kills && victim.dead {
+		return r.replace(i)
+	}
+	return nil
+}
+
+func (r *run) count(f fault) { r.ledger.note(func(s *Seen) { s.Faults[string(f)]++ }) }
+
+// replace starts a process instead of a killed one.
+func (r *run) replace(i int) error {
+	if r.ctx.Err() != nil {
+		return nil
+	}
+	m, err := r.start(r.members[i].number)
+	if err != nil {
+		return err
+	}
+	r.members[i] = m
+	if !m.awaitReady() {
+		return r.startFailure(m)
+	}
+	m.order(order{Do: doWork})
+	return nil
+}
+
+// bereave disturbs a process that holds a lock for which another process waits. The lock must end with its lease, and the holder
+// must learn of the loss.
+func (r *run) bereave(f fault, victim, heir *member) {
+	r.strikes++
+	key := lockmw.Key("probe", strconv.Itoa(r.strikes%8))
+	held := victim.ask(key, r.o.Lease+slack)
+	defer victim.release(held)
+	if got, ok := r.ledger.await(held, patience, judge.Granted, judge.Failed, wrong); !ok || got.Event != judge.Granted {
+		return
+	}
+	waits := heir.ask(key, r.o.Lease+3*slack)
+	defer heir.release(waits)
+	if got, ok := r.ledger.await(waits, patience, judge.Queued, judge.Granted, judge.Failed, wrong); !ok || got.Event != judge.Queued {
+		return
+	}
+	switch f {
+	case kills:
+		victim.kill()
+	case pauses:
+		if err := victim.child.Pause(r.ctx); err != nil {
+			r.unpausable = r.unpausable || errors.Is(err, errors.ErrUnsupported)
+			return
+		}
+	case cuts:
+		victim.order(order{Do: doCut})
+	case silence:
+		victim.order(order{Do: doSilence})
+	}
+	r.count(f)
+	at := judge.MachineNow()
+	got, ok := r.ledger.await(waits, r.o.Lease+5*slack, judge.Granted, judge.Failed, wrong)
+	r.judgeEnd(f, held, at, got, ok)
+	r.recover(f, victim, held)
+}
+
+// judgeEnd judges when the lock of a disturbed holder ended. It was disturbed at a time; its last renewal came before.
+func (r *run) judgeEnd(f fault, held *entry, at time.Duration, got report, ok bool) {
+	if r.ctx.Err() != nil || !ok || got.Event == wrong || got.Event == judge.Failed && got.Type != timedOut || r.server.changed(at, got.At, slack) {
+		return
+	}
+	late := got.At - (at + r.o.Lease + r.o.Lease/50) - got.Stalled - r.server.late(at, got.At) - r.pace.Stalled(at, got.At)
+	deadline := r.ledger.deadline(held)
+	r.ledger.note(func(s *Seen) {
+		s.Ends++
+		s.LatestEnd = max(s.LatestEnd, got.At-deadline)
+	})
+	switch {
+	case late <= slack:
+	case got.Event == judge.Granted:
+		r.ledger.blameFor(NoEnd, got.At, "%s: its holder was %s; the next one was granted %v after the lease", held.key, f, late.Round(time.Millisecond))
+	default:
+		r.ledger.blameFor(NoEnd, got.At, "%s: its holder was %s; %v after the lease the lock was still taken", held.key, f, late.Round(time.Millisecond))
+	}
+}
+
+// recover ends the disturbance of a process, which must have learned that it lost its hold.
+func (r *run) recover(f fault, victim *member, held *entry) {
+	if victim.dead {
+		return
+	}
+	if f == pauses {
+		_ = victim.child.Resume() // it may have ended
+	}
+	_, noticed := r.ledger.await(held, patience, judge.Ended)
+	victim.order(order{Do: doRestore})
+	if !noticed && r.ctx.Err() == nil && victim.crash() == "" && !r.server.troubled(judge.MachineNow()-grace, judge.MachineNow()) {
+		r.ledger.blameFor(Unnoticed, judge.MachineNow(), "%s: its holder was %s and does not know that the lease has ended", held.key, f)
+	}
+}
+
+// ballastLease is longer than a fail-over takes, so that a hold that ends during one was lost by the servers.
+const ballastLease = 40 * time.Second
+
+// ballastEach is the number of locks that each process holds during a fail-over.
+const ballastEach = 5
+
+// failOver lets the operator trigger a fail-over while all processes hold locks, and looks at what the servers lose.
+func (r *run) failOver(ctx context.Context) error {
+	type ballast struct {
+		m *member
+		e *entry
+	}
+	var all []ballast
+	for _, m := range r.members {
+		for i := range ballastEach {
+			key := lockmw.Key("ballast", strconv.Itoa(m.number), strconv.Itoa(i))
+			all = append(all, ballast{m, m.askFor(order{Do: doHold, Key: key, For: patience, Lease: ballastLease})})
+		}
+	}
+	held := all[:0]
+	for _, b := range all {
+		if got, ok := r.ledger.await(b.e, patience, judge.Granted, judge.Failed, wrong); ok && got.Event == judge.Granted {
+			held = append(held, b)
+		}
+	}
+	before, from := r.server.restarts(), judge.MachineNow()
+	err := r.o.Failover(ctx)
+	if err == nil {
+		r.awaitChange(ctx, before)
+	}
+	var rivals []ballast
+	for i, b := range held {
+		m := r.members[(i/ballastEach+1)%len(r.members)]
+		rivals = append(rivals, ballast{m, m.askFor(order{Do: doHold, Key: b.e.key, For: slack, Lease: ballastLease})})
+	}
+	for _, b := range rivals {
+		r.ledger.await(b.e, slack+grace, judge.Granted, judge.Failed, wrong)
+	}
+	lost := 0
+	for _, b := range held {
+		if _, ended := r.ledger.await(b.e, time.Millisecond, judge.Ended); ended {
+			lost++
+		}
+	}
+	for _, b := range append(held, rivals...) {
+		b.m.release(b.e)
+	}
+	r.ledger.note(func(s *Seen) {
+		s.Failovers = r.server.restarts() - before
+		s.Ballast, s.BallastLost = len(held), lost
+		s.Outage = r.server.late(from, judge.MachineNow())
+	})
+	return err
+}
+
+// awaitChange waits until the servers have changed and answer, or for a while.
+func (r *run) awaitChange(ctx context.Context, before int) {
+	ctx, cancel := context.WithTimeout(ctx, ballastLease/2)
+	defer cancel()
+	for ctx.Err() == nil {
+		if silent, _ := r.server.outage(); silent == 0 && r.server.restarts() > before {
+			break
+		}
+		sleep(ctx, askEvery)
+	}
+	sleep(ctx, 2*slack) // renewals find out what is lost
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/go/cmd/lockmw/internal/verify"
+	"github.com/lockmw/go/internal/pause"
+	"github.com/lockmw/go/lockmw"
+)
+
+// A proof is one run of `lockmw verify`.
+type proof struct {
+	*command
+	length    time.Duration
+	processes int
+	lease     time.Duration
+	share     float64
+	replicas  int
+	failover  string // "": no fail-over; otherwise a duration, or onEnter
+	report    string
+	yes       bool
+}
+
+// onEnter is the value of --failover without a duration.
+const onEnter = "enter"
+
+func (c *command) verify() *cobra.Command {
+	v := &proof{command: c}
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Try the promises of locks on this Redis, under faults",
+		Long: `Runs several processes that take locks on this Redis for a while. They are killed and stopped, and their connections are cut,
+silenced and delayed. The judges of lockmw's own tests judge every call: whether two held a lock together, whether tokens rose, and
+so on. At the end it prints what was tried, what was seen, and how long a lock, a hand-over and WAIT take.
+
+It disturbs only its own processes and connections, never the server. All keys are below a new prefix, and are removed at the end,
+also after Ctrl-C. It asks before it begins.
+
+With --failover it holds locks while you trigger a fail-over, and shows what the servers lost.
+
+The exit status is 0 if every promise was kept, and 1 if one was broken or Redis cannot be reached.`,
+		Example: `  lockmw verify --for 30s --yes
+  lockmw verify --failover --report verify.md
+  lockmw verify --failover 30s --replicas 1 --yes`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := v.check(args); err != nil {
+				return err
+			}
+			return v.run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.DurationVar(&v.length, "for", 2*time.Minute, "how long to take locks")
+	f.IntVar(&v.processes, "processes", 4, "number of processes that take locks")
+	f.DurationVar(&v.lease, "lease", 2*time.Second, "lease of the locks")
+	f.Float64Var(&v.share, "share", 0.01, "part of the server's time that it may take, more than 0 and at most 1")
+	f.IntVar(&v.replicas, "replicas", 0, "use lockmw.WithReplicas with this number of replicas")
+	f.StringVar(&v.failover, "failover", "", "let you trigger a fail-over: wait for Enter, or for a duration such as 30s")
+	f.Lookup("failover").NoOptDefVal = onEnter
+	f.StringVar(&v.report, "report", "", "write a report in Markdown to this file")
+	f.BoolVar(&v.yes, "yes", false, "do not ask for confirmation (for scripts)")
+	return cmd
+}
+
+// check checks the flags. An argument is the duration of --failover.
+func (v *proof) check(args []string) error {
+	if len(args) == 1 {
+		if v.failover != onEnter {
+			return usage("verify has no argument")
+		}
+		v.failover = args[0]
+	}
+	if v.failover != "" && v.failover != onEnter {
+		if d, err := time.ParseDuration(v.failover); err != nil || d <= 0 || d > time.Hour {
+			return usage("--failover: nothing, or a duration up to 1h")
+		}
+	}
+	switch {
+	case v.length < time.Second || v.length > 24*time.Hour:
+		return usage("--for: from 1s to 24h")
+	case v.processes < 2 || v.processes > 32:
+		return usage("--processes: from 2 to 32")
+	case v.lease < 400*time.Millisecond || v.lease > 30*time.Second:
+		return usage("--lease: from 400ms to 30s")
+	case !(v.share > 0 && v.share <= 1):
+		return usage("--share: more than 0 and at most 1")
+	case v.replicas < 0 || v.replicas > 100:
+		return usage("--replicas: from 0 to 100")
+	}
+	return nil
+}
+
+func (v *proof) run(ctx context.Context) error {
+	if _, err := v.connect(ctx); err != nil {
+		return err
+	}
+	// The access rights of locks include these keys, and these channels.
+	prefix := v.prefix + ":inbox:verify-" + strings.ToLower(rand.Text()[:8])
+	if _, err := lockmw.NewInspector(v.conn.client, lockmw.WithPrefix(prefix)); errors.Is(err, lockmw.ErrInvalidOption) {
+		return usage("--prefix: %v", err)
+	}
+	out := v.forOperator()
+	printf(out, "verify writes at most %s keys, below %s, and removes them.\n", verify.Thousands(verify.MaxKeys), prefix)
+	printf(out, "%d processes take locks for %s, in at most %v %% of the server's time.\n", v.processes, shortly(v.length), v.share*100)
+	printf(out, "They are paused, killed and cut off; the server and other programs are not.\n")
+	if !v.yes {
+		err := v.ask(ctx, "nothing was written", func(out *bufio.Writer) error {
+			printf(out, "Continue? Type yes: ")
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if err := v.tryReport(); err != nil {
+		return err
+	}
+	address, err := v.forWorkers()
+	if err != nil {
+		return err
+	}
+	o := verify.Options{
+		Client: v.conn.client, Address: address, Connect: connectWorker, Sentinel: v.conn.place.sentinel, Prefix: prefix,
+		For: v.length, Processes: v.processes, Lease: v.lease, Share: v.share, Replicas: v.replicas,
+	}
+	if v.failover != "" {
+		o.Failover = v.awaitFailover
+	}
+	result, err := verify.Run(ctx, o)
+	if err != nil && (result == nil || !result.Broken()) {
+		return err
+	}
+	return errors.Join(v.tell(result), v.write(result), v.status(ctx, result))
+}
+
+// status returns the exit status of a verdict, which was printed.
+func (v *proof) status(ctx context.Context, r *verify.Result) error {
+	if r.Broken() {
+		return &statusError{status: statusFailed}
+	}
+	return ctx.Err()
+}
+
+// awaitFailover tells the operator to trigger a fail-over.
+func (v *proof) awaitFailover(ctx context.Context) error {
+	out := v.forOperator()
+	wait, err := time.ParseDuration(v.failover)
+	if err != nil {
+		printf(out, "All processes hold locks. Trigger the fail-over now, then press Enter: ")
+	} else {
+		printf(out, "All processes hold locks. Trigger the fail-over within %s.\n", shortly(wait))
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if err != nil {
+		v.readLine(ctx)
+	} else {
+		pause.For(ctx, wait)
+	}
+	return ctx.Err()
+}
+
+// shortly formats a duration without zero parts: 2m, 1m30s.
+func shortly(d time.Duration) string {
+	text := d.Round(time.Millisecond).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// tell prints the result.
+func (v *proof) tell(r *verify.Result) error {
+	v.hide(r)
+	if v.json {
+		verdict, _, _ := strings.Cut(r.Verdict(), ":")
+		return v.printJSON(struct {
+			Verdict string `json:"verdict"` // holds, broken or interrupted
+			*verify.Result
+		}{verdict, r})
+	}
+	printf(v.out, "\n%s\n\n", subject(r))
+	t := &lockTable{out: v.out}
+	t.add("PROMISE", "TRIED", "SEEN")
+	for _, p := range r.Promises {
+		t.add(p.Promise, p.Tried, p.Saw)
+	}
+	t.flush()
+	printf(v.out, "\n")
+	for _, line := range remarks(r) {
+		printf(v.out, "%-7s %s\n", line[0], line[1])
+	}
+	printf(v.out, "\n%s\n", r.Verdict())
+	for _, f := range r.Findings {
+		printf(v.out, "  %s: %s\n", string(f.Symptom), f.First)
+	}
+	return nil
+}
+
+// hide removes passwords from the texts of a result.
+func (v *proof) hide(r *verify.Result) {
+	for i := range r.Findings {
+		r.Findings[i].First = v.secrets.hide(r.Findings[i].First)
+	}
+}
+
+// subject says what was verified.
+func subject(r *verify.Result) string {
+	return fmt.Sprintf("%s, %s: %d processes for %s", r.Server.Software, r.Server.Topology, r.Processes, shortly(r.Ended.Sub(r.Started).Round(time.Second)))
+}
+
+// remarks are the lines below the table, each with its name.
+func remarks(r *verify.Result) (lines [][2]string) {
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(r.Faults)) {
+		faults = append(faults, fmt.Sprintf("%d × %s", r.Faults[name], name))
+	}
+	if r.NoPauses {
+		faults = append(faults, "paused: not possible on this system")
+	}
+	cost := func(name string, c verify.Cost) string {
+		if c.Count == 0 {
+			return name + " not measured"
+		}
+		return fmt.Sprintf("%s %.2f ms (99 %%: %.2f ms)", name, c.Median, c.P99)
+	}
+	lines = [][2]string{
+		{"faults", strings.Join(faults, ", ")},
+		{"costs", strings.Join([]string{cost("free lock", r.Costs.Pair), cost("hand-over", r.Costs.HandOver), cost("WAIT", r.Costs.Wait)}, ", ")},
+		{"load", fmt.Sprintf("%s scripts, %.2f %% of the server's time", verify.Thousands(r.Scripts), r.Share*100)},
+	}
+	if r.Ballast > 0 {
+		text := fmt.Sprintf("%d of %d locks were lost; the server was slow or silent for %s", r.BallastLost, r.Ballast, shortly(r.Outage))
+		if r.Failovers == 0 {
+			text = "none was noticed"
+		}
+		lines = append(lines, [2]string{"switch", text})
+	}
+	return lines
+}
+
+// tryReport fails if the report cannot be written at the end.
+func (v *proof) tryReport() error {
+	if v.report == "" {
+		return nil
+	}
+	f, err := os.OpenFile(v.report, os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // the report is for others
+	if err != nil {
+		return usage("--report: %v", err)
+	}
+	return f.Close()
+}
+
+// write writes the report, if one is wanted.
+func (v *proof) write(r *verify.Result) error {
+	if v.report == "" {
+		return nil
+	}
+	var b strings.Builder
+	printf(&b, "# lockmw verify\n\n- Verdict: **%s**\n- Server: %s\n- From %s to %s\n", r.Verdict(), subject(r), r.Started.Format(time.RFC3339), r.Ended.Format(time.RFC3339))
+	for _, line := range remarks(r) {
+		printf(&b, "- %s%s: %s\n", strings.ToUpper(line[0][:1]), line[0][1:], line[1])
+	}
+	printf(&b, "- Program: %s\n\n| promise | tried | seen |\n|---|---|---|\n", versionText())
+	for _, p := range r.Promises {
+		printf(&b, "| %s | %s | %s |\n", p.Promise, p.Tried, p.Saw)
+	}
+	for _, f := range r.Findings {
+		printf(&b, "\n%s, %d times. The first case: `%s`\n", string(f.Symptom), f.Times, f.First)
+	}
+	return os.WriteFile(v.report, []byte(b.String()), 0o644) //nolint:gosec // the report is for others
+}
