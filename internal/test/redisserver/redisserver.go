@@ -19,7 +19,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/test/process"
@@ -60,9 +63,19 @@ func Start(ctx context.Context, args ...string) (*Server, error) {
 	})
 }
 
-// StartNode is Start for a node of a Cluster. It also has a free port for its bus, which needs Redis 7.0.
+// StartNode is Start for a node of a Cluster. It also has a port for its bus: before Redis 7.0, 10,000 above its own port;
+// otherwise a free port.
 func StartNode(ctx context.Context, args ...string) (*Server, error) {
 	return launch(ctx, func(s *Server, port string) error {
+		s.args = []string{
+			"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no", "--cluster-enabled", "yes",
+		}
+		if major() < 7 {
+			number, err := strconv.Atoi(port)
+			s.bus = strconv.Itoa(number + 10_000)
+			s.args = append(s.args, args...)
+			return err
+		}
 		bus, err := process.FreeAddr(ctx)
 		if err != nil {
 			return err
@@ -70,13 +83,19 @@ func StartNode(ctx context.Context, args ...string) (*Server, error) {
 		if _, s.bus, err = net.SplitHostPort(bus); err != nil {
 			return err
 		}
-		s.args = append([]string{
-			"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
-			"--cluster-enabled", "yes", "--cluster-port", s.bus,
-		}, args...)
+		s.args = slices.Concat(s.args, []string{"--cluster-port", s.bus}, args)
 		return nil
 	})
 }
+
+// major returns the first number of the version of the server's program.
+var major = sync.OnceValue(func() int {
+	out, _ := exec.CommandContext(context.Background(), Program, "--version").Output() // without it the server does not start either
+	_, version, _ := strings.Cut(string(out), " v=")
+	first, _, _ := strings.Cut(version, ".")
+	n, _ := strconv.Atoi(first)
+	return n
+})
 
 // StartSentinel is Start for a Sentinel, which keeps its state in a file. lines are the first lines of that file.
 func StartSentinel(ctx context.Context, lines ...string) (*Server, error) {
