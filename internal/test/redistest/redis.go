@@ -35,6 +35,7 @@ func clocked(ahead time.Duration) starter {
 
 func startReal(t testing.TB, start starter, args []string) *Server {
 	t.Helper()
+	skipIfExternal(t)
 	server, err := start(t.Context(), args...)
 	missing := errors.Is(err, redisserver.ErrNotInstalled) || errors.Is(err, redisserver.ErrNoClock)
 	switch {
