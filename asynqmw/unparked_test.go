@@ -38,6 +38,7 @@ func TestTheRightsThatParkingNeeds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	admin, q := s.NewClient(t), newQueue(t, queueOn(s))
+	q.needsArchive()
 	user := strings.Fields("reset on >secret ~lockmw:* &lockmw:inbox:* +evalsha +eval +subscribe +publish +ping " +
 		"+time +exists +del +pexpire +pttl +get +set +hset +hget +hmget +hgetall +hdel +hlen +hscan +zadd +zrem +zcard +zscore +zrank +zrange +zrangebyscore +zcount +info")
 	parks := strings.Fields("~asynq:* +llen +rpush +sadd +srem +srandmember +decr")

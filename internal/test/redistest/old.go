@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -26,4 +27,13 @@ func setUser(ctx context.Context, admin redis.UniversalClient, user string, rule
 		args = append(args, rule)
 	}
 	return admin.Do(ctx, args...).Err()
+}
+
+// NeedsByScore skips a test on Redis before 6.2, which lacks ZRANGE with BYSCORE. asynq needs it to archive a task.
+func NeedsByScore(t testing.TB, rdb redis.UniversalClient) {
+	t.Helper()
+	err := rdb.ZRangeArgs(t.Context(), redis.ZRangeArgs{Key: "none", Start: "-inf", Stop: "+inf", ByScore: true}).Err()
+	if err != nil && strings.HasPrefix(err.Error(), "ERR ") {
+		t.Skip("asynq needs ZRANGE with BYSCORE")
+	}
 }
