@@ -31,11 +31,12 @@ import (
 // Variable is the environment variable that names the server's program; the default is redis-server.
 const Variable = "LOCKMW_REDIS_SERVER"
 
-// Program is the name of the server's program.
-var Program = cmp.Or(os.Getenv(Variable), "redis-server")
+// Program returns the name of the server's program. It reads the environment only when a test runs: otherwise the go command
+// would not notice a change, and would show cached results of another server.
+func Program() string { return cmp.Or(os.Getenv(Variable), "redis-server") }
 
 // ErrNotInstalled means that the server's program is not on the PATH.
-var ErrNotInstalled = fmt.Errorf("there is no %s on the PATH", Program)
+var ErrNotInstalled = errors.New("not installed")
 
 // patience is how long a server may take to answer.
 const patience = time.Minute
@@ -90,7 +91,7 @@ func StartNode(ctx context.Context, args ...string) (*Server, error) {
 
 // major returns the first number of the version of the server's program.
 var major = sync.OnceValue(func() int {
-	out, _ := exec.CommandContext(context.Background(), Program, "--version").Output() // without it the server does not start either
+	out, _ := exec.CommandContext(context.Background(), Program(), "--version").Output() // without it the server does not start either
 	_, version, _ := strings.Cut(string(out), " v=")
 	first, _, _ := strings.Cut(version, ".")
 	n, _ := strconv.Atoi(first)
@@ -109,9 +110,9 @@ func StartSentinel(ctx context.Context, lines ...string) (*Server, error) {
 
 // launch starts a server with the arguments from prepare.
 func launch(ctx context.Context, prepare func(s *Server, port string) error) (*Server, error) {
-	path, err := exec.LookPath(Program)
+	path, err := exec.LookPath(Program())
 	if err != nil {
-		return nil, ErrNotInstalled
+		return nil, fmt.Errorf("%w: there is no %s on the PATH", ErrNotInstalled, Program())
 	}
 	dir, err := os.MkdirTemp("", "lockmw-redis")
 	if err != nil {
@@ -129,7 +130,7 @@ func launch(ctx context.Context, prepare func(s *Server, port string) error) (*S
 		}
 	}
 	s.Close()
-	return nil, fmt.Errorf("starting %s: %w", Program, err)
+	return nil, fmt.Errorf("starting %s: %w", Program(), err)
 }
 
 func (s *Server) listenAnywhere(ctx context.Context, prepare func(s *Server, port string) error) error {
@@ -181,7 +182,7 @@ func (s *Server) Restart(ctx context.Context, args ...string) error {
 		select { // a connection of another program may have been given the port
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("starting %s again: %w", Program, err)
+			return fmt.Errorf("starting %s again: %w", Program(), err)
 		}
 	}
 }
