@@ -11,6 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/internal/test/redistest"
@@ -49,6 +50,7 @@ func (silent) Fatal(...any) {}
 // A queue is an asynq queue whose server processes every task with one handler.
 type queue struct {
 	t         testing.TB
+	on        asynq.RedisConnOpt
 	client    *asynq.Client
 	inspector *asynq.Inspector
 }
@@ -75,7 +77,7 @@ func noteWhen(ran chan<- time.Time) asynq.Handler {
 
 // newQueue returns a queue without a server.
 func newQueue(t testing.TB, redis asynq.RedisConnOpt) *queue {
-	q := &queue{t: t, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis)}
+	q := &queue{t: t, on: redis, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis)}
 	t.Cleanup(func() {
 		q.client.Close()
 		q.inspector.Close()
@@ -131,9 +133,20 @@ func (q *queue) enqueue(task *asynq.Task, opts ...asynq.Option) (id string) {
 	return info.ID
 }
 
+// needsArchive skips a test on a server on which asynq cannot archive a task.
+func (q *queue) needsArchive() {
+	q.t.Helper()
+	rdb := q.on.MakeRedisClient().(redis.UniversalClient)
+	defer rdb.Close()
+	redistest.NeedsByScore(q.t, rdb)
+}
+
 // await waits until the task is in one of the states.
 func (q *queue) await(id string, states ...asynq.TaskState) *asynq.TaskInfo {
 	q.t.Helper()
+	if slices.Equal(states, []asynq.TaskState{asynq.TaskStateArchived}) {
+		q.needsArchive()
+	}
 	var info *asynq.TaskInfo
 	eventually(q.t, func() bool {
 		var err error

@@ -38,13 +38,12 @@ func TestTheRightsThatParkingNeeds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	admin, q := s.NewClient(t), newQueue(t, queueOn(s))
-	user := strings.Fields("ACL SETUSER locks reset on >secret ~lockmw:* &lockmw:inbox:* +evalsha +eval +subscribe +publish +ping " +
+	q.needsArchive()
+	user := strings.Fields("reset on >secret ~lockmw:* &lockmw:inbox:* +evalsha +eval +subscribe +publish +ping " +
 		"+time +exists +del +pexpire +pttl +get +set +hset +hget +hmget +hgetall +hdel +hlen +hscan +zadd +zrem +zcard +zscore +zrank +zrange +zrangebyscore +zcount +info")
 	parks := strings.Fields("~asynq:* +llen +rpush +sadd +srem +srandmember +decr")
-	for _, args := range [][]string{user, append([]string{"ACL", "SETUSER", "locks"}, parks...)} {
-		if err := admin.Do(t.Context(), asAny(args)...).Err(); err != nil {
-			t.Fatal(err)
-		}
+	if err := redistest.SetUser(t.Context(), admin, "locks", append(user, parks...)...); err != nil {
+		t.Fatal(err)
 	}
 	rdb := s.NewClient(t, func(o *redis.Options) { o.Username, o.Password, o.DisableIdentity = "locks", "secret", true })
 	release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
@@ -63,13 +62,6 @@ func TestTheRightsThatParkingNeeds(t *testing.T) {
 	}
 }
 
-func asAny(words []string) (all []any) {
-	for _, w := range words {
-		all = append(all, w)
-	}
-	return all
-}
-
 // The queue may be in a Redis other than the locks', the user of the locks may have no right to read it, or the version of asynq may
 // be unknown. Then asynqmw uses only asynq's public interface: tasks are retried after a delay, and a last attempt continues as a
 // copy.
@@ -86,7 +78,7 @@ func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 			says:    "the task is not in the Redis of the queues, in the keys of asynq v0.26",
 		},
 		"no right": {real: true, says: "NOPERM", prepare: func(t *testing.T, s *redistest.Server) *redis.Client {
-			if err := s.NewClient(t).Do(t.Context(), "ACL", "SETUSER", "locks", "on", ">secret", "~lockmw:*", "&lockmw:*", "+@all").Err(); err != nil {
+			if err := redistest.SetUser(t.Context(), s.NewClient(t), "locks", "on", ">secret", "~lockmw:*", "&lockmw:*", "+@all"); err != nil {
 				t.Fatal(err)
 			}
 			return s.NewClient(t, func(o *redis.Options) { o.Username, o.Password = "locks", "secret" })

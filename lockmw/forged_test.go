@@ -26,7 +26,7 @@ type forger struct {
 
 func newForger(t *testing.T, s *redistest.Server) *forger {
 	admin := s.NewClient(t)
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", "forger", "on", "nopass", "&lockmw:inbox:*", "+psubscribe", "+subscribe", "+publish").Err(); err != nil {
+	if err := redistest.SetUser(t.Context(), admin, "forger", "on", "nopass", "&lockmw:inbox:*", "+psubscribe", "+subscribe", "+publish"); err != nil {
 		t.Fatal(err)
 	}
 	rdb := s.NewClient(t, func(o *redis.Options) { o.Username, o.Password, o.DisableIdentity = "forger", "any", true })

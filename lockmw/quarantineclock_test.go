@@ -19,7 +19,7 @@ func forgetful(t *testing.T, lease, length time.Duration) (server *redistest.Ser
 	client = func() *lockmw.Client {
 		return usertest.Abandoned(t, server.NewClient(t), lockmw.WithLease(lease), lockmw.WithQuarantine(length))
 	}
-	server.StepClock(time.Hour) // it has run for long, by what it says
+	server.StepClock(t, time.Hour) // it has run for long, by what it says
 	holder = holdFixed(t, client(), "item", lease)
 	server.Kill()
 	server.Restart(t)
@@ -38,7 +38,7 @@ func TestAStepForwardsIsAHoleInTheQuarantineOfThoseWhoComeLater(t *testing.T) {
 			if asked {
 				wantRefused(t, before, "item")
 			}
-			server.StepClock(length + time.Second)
+			server.StepClock(t, length+time.Second)
 			if asked {
 				wantRefused(t, before, "item")
 			}
@@ -63,7 +63,7 @@ func TestAStepBackwardsProlongsNoQuarantine(t *testing.T) {
 	server, client, holder := forgetful(t, keptLease, longQuarantine)
 	before, after := client(), client()
 	wantRefused(t, before, "item")
-	server.StepClock(-time.Hour)
+	server.StepClock(t, -time.Hour)
 	wantRefused(t, after, "other")
 	asked := time.Now()
 	var wg sync.WaitGroup

@@ -34,7 +34,7 @@ func newSuccession(t *testing.T) *succession {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.replica = redistest.Redis(t, "--repl-diskless-sync-delay", "0", "--replicaof", host+" "+port)
+	s.replica = redistest.Redis(t, "--repl-diskless-sync-delay", "0", "--replicaof", host, port)
 	deadline := time.Now().Add(time.Minute)
 	for info := ""; !strings.Contains(info, "state=online"); {
 		if time.Now().After(deadline) {

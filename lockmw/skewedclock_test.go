@@ -170,7 +170,7 @@ func TestTheClockOfANewMasterThatIsFarBehindIsNamed(t *testing.T) {
 	if fallen := used(t, usertest.Abandoned(t, servers.Client(t)), "fresh"); fallen >= token {
 		t.Errorf("a process that has seen no token gets %d after %d: the fall is closed, and the documents say it is not", fallen, token)
 	}
-	servers.Nodes[promoted].StepClock(behind)
+	servers.Nodes[promoted].StepClock(t, behind)
 	if risen := used(t, seen, "fresh"); risen <= token {
 		t.Errorf("token %d after %d", risen, token)
 	}

@@ -105,7 +105,7 @@ func TestClientsOfUnknownServersAreRefused(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": one.Addr(), "two": two.Addr()}})
 	defer func() { _ = ring.Close() }()
 	user := one.NewClient(t)
-	if err := user.Do(t.Context(), "ACL", "SETUSER", "uninformed", "on", ">word", "~*", "&*", "+@all", "-info").Err(); err != nil {
+	if err := redistest.SetUser(t.Context(), user, "uninformed", "on", ">word", "~*", "&*", "+@all", "-info"); err != nil {
 		t.Fatal(err)
 	}
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})

@@ -89,7 +89,7 @@ func TestPasswordsComeFromVariablesAndFiles(t *testing.T) {
 func TestAUserWithoutTheRightToScanGetsAHint(t *testing.T) {
 	s := redistest.Redis(t)
 	admin := s.NewClient(t)
-	if err := admin.Do(t.Context(), "acl", "setuser", "oncall", "reset", "on", ">hush", "~*", "&*", "+@all", "-scan").Err(); err != nil {
+	if err := redistest.SetUser(t.Context(), admin, "oncall", "reset", "on", ">hush", "~*", "&*", "+@all", "-scan"); err != nil {
 		t.Fatal(err)
 	}
 	take(t, newClient(t, s), "user:42")

@@ -54,6 +54,7 @@ func TestDoctorRefusesAnInvalidLease(t *testing.T) {
 func TestDoctorTriesTheRightsOfAsynq(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
+	redistest.NeedsByScore(t, s.NewClient(t))
 	lockmwOn(t, s, "doctor", "--asynq").want(t, statusDone, "ok       asynq        the user has the rights that asynq and")
 	lockmwOn(t, s, "doctor", "--asynq", "--read-only").want(t, statusUsage, "--asynq tries rights on scratch keys")
 }

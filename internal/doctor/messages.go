@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // messages is the number of messages that the check sends.
@@ -24,6 +26,9 @@ func (e *examination) checkMessages(ctx context.Context) {
 	}
 	channel := e.options.Prefix + ":inbox:" + tag
 	took, err := e.sendMessages(ctx, channel, e.topology.Cluster)
+	if e.topology.Cluster && transport.IsUnknownCommand(err) { // before Redis 7.0: locks use plain channels, too
+		took, err = e.sendMessages(ctx, channel, false)
+	}
 	switch {
 	case denied(err) != "":
 		e.note(check, Warning, "ACL SETUSER … +subscribe '&"+e.options.Prefix+":inbox:*'; in a Cluster also +ssubscribe +sunsubscribe",

@@ -40,6 +40,12 @@ func TestTheFieldsOfINFOAreJudged(t *testing.T) {
 		rdb.AddHook(redistest.Says(tt.says))
 		want(t, examine(t, rdb, o), tt.check, tt.verdict, tt.saw)
 	}
+	o.Asynq = true
+	for version, verdict := range map[string]doctor.Verdict{"6.0.16": doctor.Failure, "6.2.0": doctor.OK, "6": doctor.Failure, "7.0.15": doctor.OK} {
+		rdb := s.NewClient(t)
+		rdb.AddHook(redistest.Says("redis_version:" + version))
+		want(t, examine(t, rdb, o), "server", verdict, "redis "+version)
+	}
 	rdb := s.NewClient(t)
 	if err := rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
 		t.Fatal(err)

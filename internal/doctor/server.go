@@ -114,7 +114,9 @@ func (e *examination) checkServers(context.Context) {
 	const check = "server"
 	for _, s := range e.servers {
 		name, version := transport.Software(s.info)
-		major, _ := strconv.Atoi(strings.SplitN(version, ".", 2)[0])
+		numbers := append(strings.Split(version, "."), "0")
+		major, _ := strconv.Atoi(numbers[0])
+		minor, _ := strconv.Atoi(numbers[1])
 		switch {
 		case s.info == nil:
 			e.noteOf(s, check, Unknown, "allow +info for more checks", "INFO: %v", s.infoErr)
@@ -126,6 +128,8 @@ func (e *examination) checkServers(context.Context) {
 			e.noteOf(s, check, Warning, "test it well: lockmw is tested with Redis and Valkey", "%s %s", name, version)
 		case name == "redis" && major < 6:
 			e.noteOf(s, check, Failure, "use Redis 6 or later, or Valkey", "redis %s", version)
+		case name == "redis" && major == 6 && minor < 2 && e.options.Asynq:
+			e.noteOf(s, check, Failure, "use Redis 6.2 or later, or Valkey", "asynq cannot archive a task on redis %s, which lacks ZRANGE with BYSCORE", version)
 		default:
 			e.noteOf(s, check, OK, "", "%s %s", name, version)
 		}

@@ -168,11 +168,11 @@ func TestABatchIsHarmlessWhenRepeated(t *testing.T) {
 func TestABatchIsRefusedOnlyForOne(t *testing.T) {
 	s := redistest.Redis(t)
 	admin := s.NewClient(t)
-	rule := []any{"acl", "setuser", "app", "on", ">right", "+@all", "&*", "~lockmw:fence", "~lockmw:alive", "~warm", "~*:{warm}*"}
+	rules := []string{"on", ">right", "+@all", "&*", "~lockmw:fence", "~lockmw:alive", "~warm", "~*:{warm}*"}
 	for i := range 4 {
-		rule = append(rule, fmt.Sprintf("~lockmw:{item:%d}*", i))
+		rules = append(rules, fmt.Sprintf("~lockmw:{item:%d}*", i))
 	}
-	if err := admin.Do(t.Context(), rule...).Err(); err != nil {
+	if err := redistest.SetUser(t.Context(), admin, "app", rules...); err != nil {
 		t.Fatal(err)
 	}
 	r := newRig(t, s, func(o *redis.Options) { o.Username, o.Password = "app", "right" })

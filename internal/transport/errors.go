@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -99,6 +100,7 @@ func IsFull(err error) bool { return hasPrefix(err, []string{"OOM ", "MISCONF "}
 var final = []string{
 	"NOPERM", "NOAUTH", "WRONGPASS", "DENIED ", "CROSSSLOT", "unknown command", "AUTH ", "DB index is out of range", "invalid DB index",
 	"SELECT is not allowed in cluster mode", "This instance has cluster support disabled",
+	"The user executing the script can't ", // NOPERM in a script, before Redis 7.0
 }
 
 // isClosed reports whether this process has closed the client or the Sender.
@@ -161,8 +163,17 @@ func isCutOff(err error) bool {
 }
 
 func hasPrefix(err error, prefixes []string) bool {
-	return err != nil && slices.ContainsFunc(prefixes, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
+	if err == nil {
+		return false
+	}
+	if inner := oldScriptError.FindStringSubmatch(err.Error()); inner != nil && IsReply(err) {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(inner[1], prefix) })
+	}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
+
+// oldScriptError finds the error of a command in a script, which before Redis 7.0 follows the place in the script.
+var oldScriptError = regexp.MustCompile(`^ERR Error running script .*?@user_script: \d+: -?(.*)`)
 
 // isWrongType reports whether a key holds something that is not a lock. An embedded server has the word in the middle of its
 // message.

@@ -160,7 +160,7 @@ func TestWithoutServerTheErrorHasARemedy(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for name, start := range map[string]func(context.Context) (*server.Server, error){"a server": server.Start, "a Cluster": server.StartCluster} {
 		_, err := start(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "no "+redisserver.Program+" on the PATH") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), "no "+redisserver.Program()+" on the PATH") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}

@@ -49,7 +49,7 @@ func aclLines(t *testing.T) (everywhere, inCluster, forAsynq []string) {
 type aclServer struct {
 	*redistest.Server
 	admin  *redis.Client
-	always []string // further rules that the page names for new servers such as this one
+	always []string // further rules that the page names for servers such as this one
 }
 
 // noteAll makes a server log everything that it denies.
@@ -57,13 +57,11 @@ var noteAll = []string{"--acllog-max-len", "1000"}
 
 func newACLServer(t *testing.T, server *redistest.Server) *aclServer {
 	s := &aclServer{Server: server, admin: server.NewClient(t)}
-	const identity = "client|setinfo"
-	known, err := s.admin.Do(t.Context(), "command", "info", identity).Slice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if known[0] != nil {
-		s.always = []string{"+" + identity}
+	// Servers reject rules for subcommands that they do not have. Redis 6 accepts them, and logs such a subcommand as denied.
+	for _, rule := range []string{"+client|setinfo", "+client|maint_notifications"} {
+		if s.has(t, rule) {
+			s.always = append(s.always, rule)
+		}
 	}
 	return s
 }
@@ -73,11 +71,8 @@ const password = "secret"
 // allow creates a user with these rules.
 func (s *aclServer) allow(t *testing.T, user string, rules []string) {
 	t.Helper()
-	args := []any{"acl", "setuser", user, "reset", "on", ">" + password}
-	for _, rule := range slices.Concat(rules, s.always) {
-		args = append(args, rule)
-	}
-	if err := s.admin.Do(t.Context(), args...).Err(); err != nil {
+	rules = slices.Concat([]string{"reset", "on", ">" + password}, rules, s.always)
+	if err := redistest.SetUser(t.Context(), s.admin, user, rules...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -87,6 +82,20 @@ func (s *aclServer) user(t *testing.T, user string, rules []string) *redis.Clien
 	t.Helper()
 	s.allow(t, user, rules)
 	return s.NewClient(t, func(o *redis.Options) { o.Username, o.Password = user, password })
+}
+
+// has reports whether the server has the subject of a rule, such as channels or a command.
+func (s *aclServer) has(t *testing.T, rule string) bool {
+	t.Helper()
+	return s.admin.Do(t.Context(), "ACL", "SETUSER", "probe", rule).Err() == nil
+}
+
+// needs skips a test about a rule that the server does not have.
+func (s *aclServer) needs(t *testing.T, rule string) {
+	t.Helper()
+	if !s.has(t, rule) {
+		t.Skipf("the server has no rule %s", rule)
+	}
 }
 
 // denied returns what the server has denied the user so far.
@@ -138,7 +147,12 @@ func TestACLLineSufficesInACluster(t *testing.T) {
 	rules, further, _ := aclLines(t)
 	cluster := redistest.NewCluster(t, 1, 0, noteAll...)
 	s := newACLServer(t, cluster.Nodes[0])
-	s.allow(t, "orders", append(rules, further...))
+	for _, rule := range further {
+		if s.has(t, rule) { // before Redis 7.0 there are no sharded channels
+			rules = append(rules, rule)
+		}
+	}
+	s.allow(t, "orders", rules)
 	s.suffices(t, "orders", cluster.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = "orders", password }))
 }
 
@@ -149,6 +163,7 @@ func TestEachRuleOfTheACLLineIsNeeded(t *testing.T) {
 	for i, rule := range rules {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
+			s.needs(t, rule)
 			s.isNeeded(t, rule, append(rules[:i:i], rules[i+1:]...))
 		})
 	}

@@ -53,6 +53,7 @@ func TestTheDoctorNamesMissingRulesOfAsynq(t *testing.T) {
 	for i, rule := range forAsynq {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
+			s.needs(t, rule)
 			named, _ := says(t, slices.Concat(everywhere, forAsynq[:i], forAsynq[i+1:]))
 			if !slices.Contains(named, rule) {
 				t.Errorf("the doctor names %q", named)
@@ -67,6 +68,7 @@ func TestAsynqNeedsExactlyItsLine(t *testing.T) {
 	t.Parallel()
 	everywhere, _, forAsynq := aclLines(t)
 	s := newACLServer(t, redistest.Redis(t, noteAll...))
+	redistest.NeedsByScore(t, s.admin)
 	s.allow(t, "orders", slices.Concat(everywhere, forAsynq))
 	opt := asynq.RedisClientOpt{Addr: s.Addr(), Username: "orders", Password: password}
 	everyTask(t, opt, s.NewClient(t, func(o *redis.Options) { o.Username, o.Password = "orders", password }))

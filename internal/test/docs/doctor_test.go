@@ -38,6 +38,7 @@ func TestTheDoctorNamesMissingRulesOfTheACLLine(t *testing.T) {
 	for i, rule := range rules {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()
+			s.needs(t, rule)
 			rdb := s.user(t, "without-"+rule[1:], append(rules[:i:i], rules[i+1:]...))
 			for _, f := range examine(t, rdb) {
 				if f.Verdict == doctor.OK {

@@ -19,7 +19,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/process"
@@ -28,11 +31,12 @@ import (
 // Variable is the environment variable that names the server's program; the default is redis-server.
 const Variable = "LOCKMW_REDIS_SERVER"
 
-// Program is the name of the server's program.
-var Program = cmp.Or(os.Getenv(Variable), "redis-server")
+// Program returns the name of the server's program. It reads the environment only when a test runs: otherwise the go command
+// would not notice a change, and would show cached results of another server.
+func Program() string { return cmp.Or(os.Getenv(Variable), "redis-server") }
 
 // ErrNotInstalled means that the server's program is not on the PATH.
-var ErrNotInstalled = fmt.Errorf("there is no %s on the PATH", Program)
+var ErrNotInstalled = errors.New("not installed")
 
 // patience is how long a server may take to answer.
 const patience = time.Minute
@@ -60,9 +64,19 @@ func Start(ctx context.Context, args ...string) (*Server, error) {
 	})
 }
 
-// StartNode is Start for a node of a Cluster. It also has a free port for its bus, which needs Redis 7.0.
+// StartNode is Start for a node of a Cluster. It also has a port for its bus: before Redis 7.0, 10,000 above its own port;
+// otherwise a free port.
 func StartNode(ctx context.Context, args ...string) (*Server, error) {
 	return launch(ctx, func(s *Server, port string) error {
+		s.args = []string{
+			"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no", "--cluster-enabled", "yes",
+		}
+		if major() < 7 {
+			number, err := strconv.Atoi(port)
+			s.bus = strconv.Itoa(number + 10_000)
+			s.args = append(s.args, args...)
+			return err
+		}
 		bus, err := process.FreeAddr(ctx)
 		if err != nil {
 			return err
@@ -70,13 +84,19 @@ func StartNode(ctx context.Context, args ...string) (*Server, error) {
 		if _, s.bus, err = net.SplitHostPort(bus); err != nil {
 			return err
 		}
-		s.args = append([]string{
-			"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
-			"--cluster-enabled", "yes", "--cluster-port", s.bus,
-		}, args...)
+		s.args = slices.Concat(s.args, []string{"--cluster-port", s.bus}, args)
 		return nil
 	})
 }
+
+// major returns the first number of the version of the server's program.
+var major = sync.OnceValue(func() int {
+	out, _ := exec.CommandContext(context.Background(), Program(), "--version").Output() // without it the server does not start either
+	_, version, _ := strings.Cut(string(out), " v=")
+	first, _, _ := strings.Cut(version, ".")
+	n, _ := strconv.Atoi(first)
+	return n
+})
 
 // StartSentinel is Start for a Sentinel, which keeps its state in a file. lines are the first lines of that file.
 func StartSentinel(ctx context.Context, lines ...string) (*Server, error) {
@@ -90,9 +110,9 @@ func StartSentinel(ctx context.Context, lines ...string) (*Server, error) {
 
 // launch starts a server with the arguments from prepare.
 func launch(ctx context.Context, prepare func(s *Server, port string) error) (*Server, error) {
-	path, err := exec.LookPath(Program)
+	path, err := exec.LookPath(Program())
 	if err != nil {
-		return nil, ErrNotInstalled
+		return nil, fmt.Errorf("%w: there is no %s on the PATH", ErrNotInstalled, Program())
 	}
 	dir, err := os.MkdirTemp("", "lockmw-redis")
 	if err != nil {
@@ -110,7 +130,7 @@ func launch(ctx context.Context, prepare func(s *Server, port string) error) (*S
 		}
 	}
 	s.Close()
-	return nil, fmt.Errorf("starting %s: %w", Program, err)
+	return nil, fmt.Errorf("starting %s: %w", Program(), err)
 }
 
 func (s *Server) listenAnywhere(ctx context.Context, prepare func(s *Server, port string) error) error {
@@ -162,7 +182,7 @@ func (s *Server) Restart(ctx context.Context, args ...string) error {
 		select { // a connection of another program may have been given the port
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("starting %s again: %w", Program, err)
+			return fmt.Errorf("starting %s again: %w", Program(), err)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func host(_ struct{}, orders *json.Decoder, reports *json.Encoder) error {
 
 func requireRedis(t *testing.T) {
 	t.Helper()
-	_, err := exec.LookPath(redisserver.Program)
+	_, err := exec.LookPath(redisserver.Program())
 	switch {
 	case err != nil && os.Getenv("LOCKMW_REQUIRE_REDIS") == "1":
 		t.Fatal(err)
@@ -100,16 +100,12 @@ func TestMissingRedisIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
+// The variable counts when a server starts: the go command knows what a test reads only from the beginning of the test.
 func TestTheServersProgramIsChosen(t *testing.T) {
-	c, err := process.StartChild(t.Context(), struct{}{}, func(cmd *exec.Cmd) {
-		cmd.Env = append(cmd.Env, redisserver.Variable+"=no-such-server")
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.CloseReports()
-	if err := c.Err(); err == nil || !strings.Contains(c.Output(), "there is no no-such-server on the PATH") {
-		t.Errorf("it ended with %v: %s", err, c.Output())
+	t.Setenv(redisserver.Variable, "no-such-server")
+	_, err := redisserver.Start(t.Context())
+	if !errors.Is(err, redisserver.ErrNotInstalled) || !strings.Contains(err.Error(), "there is no no-such-server on the PATH") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestAServerHasAClockOfItsOwn(t *testing.T) {
 	s := redistest.Clocked(t, -minute)
 	rdb := s.NewClient(t)
 	wantTime(t, rdb, -minute)
-	s.StepClock(3 * minute)
+	s.StepClock(t, 3*minute)
 	wantTime(t, rdb, 2*minute)
 	s.Kill()
 	s.Restart(t)
@@ -53,12 +53,12 @@ func TestKeysEndByTheClockOfTheirServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []struct{ by, left time.Duration }{{0, time.Hour}, {-time.Hour, 2 * time.Hour}, {90 * time.Minute, 30 * time.Minute}} {
-		s.StepClock(step.by)
+		s.StepClock(t, step.by)
 		if left := rdb.PTTL(t.Context(), "k").Val(); left > step.left || left < step.left-time.Minute {
 			t.Errorf("a step of %v leaves %v, want %v", step.by, left, step.left)
 		}
 	}
-	s.StepClock(30*time.Minute + time.Second)
+	s.StepClock(t, 30*time.Minute+time.Second)
 	if n := rdb.Exists(t.Context(), "k").Val(); n != 0 {
 		t.Error("the key is there after its end")
 	}

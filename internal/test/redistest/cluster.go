@@ -28,8 +28,8 @@ type Cluster struct {
 }
 
 // NewCluster starts a Cluster, stopped when the test ends. Its Nodes are the masters, then the replicas of the first, of the
-// second, and so on. A master that is unreachable for 2 s is replaced. args are added to the nodes' command lines. It needs
-// Redis 7, and takes 2 to 4 s.
+// second, and so on. A master that is unreachable for 2 s is replaced. args are added to the nodes' command lines. It takes 2 to
+// 4 s.
 func NewCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	return newCluster(t, false, masters, replicas, args)
@@ -49,7 +49,11 @@ func newCluster(t testing.TB, divisible bool, masters, replicas int, args []stri
 		c.do(i, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
 	for i := range masters {
-		c.do(i, "CLUSTER", "ADDSLOTSRANGE", slots*i/masters, slots*(i+1)/masters-1)
+		own := []any{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE needs Redis 7.0
+		for slot := slots * i / masters; slot < slots*(i+1)/masters; slot++ {
+			own = append(own, slot)
+		}
+		c.do(i, own...)
 	}
 	c.meet()
 	for i := masters; i < len(c.Nodes); i++ {

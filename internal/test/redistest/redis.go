@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func clocked(ahead time.Duration) starter {
 
 func startReal(t testing.TB, start starter, args []string) *Server {
 	t.Helper()
+	skipIfExternal(t)
 	server, err := start(t.Context(), args...)
 	missing := errors.Is(err, redisserver.ErrNotInstalled) || errors.Is(err, redisserver.ErrNoClock)
 	switch {
@@ -61,8 +63,21 @@ func (s *Server) Resume(t testing.TB) {
 	s.away.Store(false)
 }
 
-// StepClock moves the clock of a Clocked server by d, forwards or backwards.
-func (s *Server) StepClock(d time.Duration) { s.real.StepClock(d) }
+// StepClock moves the clock of a Clocked server by d, forwards or backwards, and returns when the server has noticed. Valkey 9.1
+// reads its clock only once a millisecond.
+func (s *Server) StepClock(t testing.TB, d time.Duration) {
+	t.Helper()
+	rdb := s.NewClient(t)
+	ahead := func() time.Duration { return time.Until(rdb.Time(t.Context()).Val()) }
+	want := ahead() + d
+	s.real.StepClock(d)
+	await(t, "the server reads its clock", func() string {
+		if off := ahead() - want; off.Abs() > max(d.Abs()/2, 100*time.Millisecond) {
+			return fmt.Sprintf("it is %v off", off)
+		}
+		return ""
+	})
+}
 
 // Kill ends a real server immediately: it saves nothing.
 func (s *Server) Kill() {

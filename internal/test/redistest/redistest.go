@@ -9,7 +9,7 @@
 // NewCluster and NewSentinel start several real servers that watch each other.
 //
 // Without a redis-server in the PATH the tests that need one are skipped, or fail if the environment
-// has LOCKMW_REQUIRE_REDIS=1.
+// has LOCKMW_REQUIRE_REDIS=1. With LOCKMW_REDIS_ADDR, Each and the conformance suite use a server that is already running.
 package redistest
 
 import (
@@ -29,10 +29,10 @@ import (
 
 // A Server is a Redis server that belongs to one test.
 type Server struct {
-	// Mini is the embedded server; nil for a real one.
+	// Mini is the embedded server; nil for a real one, also an external one.
 	Mini *miniredis.Miniredis
 
-	real *redisserver.Server // nil for an embedded one
+	real *redisserver.Server // nil for an embedded or external one
 	addr string
 	door *Proxy      // at addr, if all connections pass through one; otherwise nil
 	pipe bool        // there is no listener: connections are pipes
@@ -68,10 +68,16 @@ func Piped(t testing.TB) *Server {
 	return s
 }
 
-// Each runs test on an embedded server and on a real one.
+// Each runs test on an embedded server and on a real one, which may be External.
 func Each(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Run("miniredis", func(t *testing.T) { test(t, Mini(t)) })
-	t.Run("redis", func(t *testing.T) { test(t, Redis(t)) })
+	t.Run("redis", func(t *testing.T) {
+		if s := External(t); s != nil {
+			test(t, s)
+			return
+		}
+		test(t, Redis(t))
+	})
 }
 
 // Addr returns the host and port on which s listens. A piped server has an unused address. It is not a name, because go-redis

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,7 +72,8 @@ func (s *Sentinel) watch(host, port string, quorum int) {
 	s.Sentinels, s.watchers = append(s.Sentinels, server), append(s.watchers, c)
 	tune := redis.NewStatusCmd(context.Background(), "SENTINEL", "DEBUG",
 		"PING-PERIOD", "300", "ASK-PERIOD", "100", "PUBLISH-PERIOD", "1000", "INFO-PERIOD", "1000", "TILT-TRIGGER", "60000")
-	if err := c.Process(context.Background(), tune); err != nil {
+	err := c.Process(context.Background(), tune)
+	if err != nil && !strings.Contains(strings.ToLower(err.Error()), "unknown") { // before Redis 7.0 the periods are fixed
 		s.t.Fatalf("a Sentinel's periods: %v", err)
 	}
 }

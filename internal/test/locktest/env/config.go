@@ -32,6 +32,8 @@ type Config struct {
 	Mode string
 	// Server starts the server or servers of one scenario. Nil: the Locker works within this process.
 	Server func(t testing.TB) redistest.Deployment
+	// External returns servers that are already running, for scenarios that share theirs, and whether there are any. Nil: none.
+	External func(t testing.TB) (redistest.Deployment, bool)
 	// Several tells that Server starts several servers. All scenarios share them.
 	Several bool
 	// Wrap makes the Locker of a Client. Nil: the Client itself.
@@ -39,8 +41,9 @@ type Config struct {
 	// OverNodes makes a Locker over Clients of independent servers. Nil: the Locker uses one Client.
 	OverNodes func(nodes []*lockmw.Client) NodesLocker
 
-	shared redistest.Deployment // for scenarios that share their server; otherwise nil
-	pace   *judge.Pace          // nil in bubbles
+	shared   redistest.Deployment // for scenarios that share their server; otherwise nil
+	external bool                 // shared was already running
+	pace     *judge.Pace          // nil in bubbles
 }
 
 // Local returns the Config of a lockmw.Local.
@@ -59,6 +62,10 @@ func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	return Config{
 		Mode: mode, Wrap: wrap,
 		Server: func(t testing.TB) redistest.Deployment { return redistest.Redis(t) },
+		External: func(t testing.TB) (redistest.Deployment, bool) {
+			s := redistest.External(t)
+			return s, s != nil
+		},
 	}
 }
 
@@ -95,6 +102,10 @@ func Cluster(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 		Server: func(t testing.TB) redistest.Deployment {
 			return redistest.NewCluster(t, 3, 0, "--cluster-node-timeout", strconv.FormatInt(unreplaced.Milliseconds(), 10))
 		},
+		External: func(t testing.TB) (redistest.Deployment, bool) {
+			c := redistest.ExternalCluster(t)
+			return c, c != nil
+		},
 	}
 }
 
@@ -106,6 +117,10 @@ func Sentinel(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 			s := redistest.NewSentinel(t, 1, 3)
 			s.SetDownAfter(unreplaced)
 			return s
+		},
+		External: func(t testing.TB) (redistest.Deployment, bool) {
+			s := redistest.ExternalSentinel(t)
+			return s, s != nil
 		},
 	}
 }

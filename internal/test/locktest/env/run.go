@@ -18,7 +18,12 @@ func Run(t *testing.T, c Config, groups []Group) {
 		suite.NeedsFull(t, "several servers take seconds to find each other")
 	}
 	if c.realTime() {
-		c.shared = share(t, c.Server(t)) // skips all scenarios if there is no server
+		if c.External != nil {
+			c.shared, c.external = c.External(t)
+		}
+		if !c.external {
+			c.shared = share(t, c.Server(t)) // skips all scenarios if there is no server
+		}
 		c.pace = judge.NewPace(t)
 		watch(t, c.pace, c.shared)
 		before := goleak.IgnoreCurrent()

@@ -30,10 +30,13 @@ func newServer(t testing.TB, e *Env, shared redistest.Deployment) *Server {
 	t.Helper()
 	s := &Server{Prefix: "t" + strings.ToLower(rand.Text()[:10]), e: e}
 	as := func(*redis.Options) {}
-	if s.all = shared; s.all != nil {
-		as = asGuest
-	} else {
+	switch {
+	case shared == nil:
 		s.all = e.Config.Server(t)
+	case e.Config.external:
+		s.all = shared
+	default:
+		s.all, as = shared, asGuest
 	}
 	s.Admin = s.all.Universal(t, as)
 	nodes := s.all.Servers()

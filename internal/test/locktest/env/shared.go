@@ -17,8 +17,8 @@ const guest = "guest"
 func share(t testing.TB, d redistest.Deployment) redistest.Deployment {
 	t.Helper()
 	for _, s := range d.Servers() {
-		err := s.NewClient(t).Do(t.Context(), "acl", "setuser", guest, "on", "nopass", "~*", "&*",
-			"+@all", "-@dangerous", "-script|flush", "-script|kill", "+cluster|slots", "+cluster|shards", "+readonly").Err()
+		err := redistest.SetUser(t.Context(), s.NewClient(t), guest, "on", "nopass", "~*", "&*",
+			"+@all", "-@dangerous", "-script", "+script|load", "+script|exists", "+cluster|slots", "+cluster|shards", "+readonly")
 		if err != nil {
 			t.Fatal(err)
 		}

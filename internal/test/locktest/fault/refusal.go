@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -70,11 +71,8 @@ func refusedByError(e *env.Env) {
 
 func setUser(e *env.Env, rules ...string) {
 	e.T.Helper()
-	args := []any{"acl", "setuser", "app", "reset", "on", ">right"}
-	for _, r := range rules {
-		args = append(args, r)
-	}
-	if err := e.Server.Admin.Do(e.Ctx, args...).Err(); err != nil {
+	rules = append([]string{"reset", "on", ">right"}, rules...)
+	if err := redistest.SetUser(e.Ctx, e.Server.Admin, "app", rules...); err != nil {
 		e.T.Fatal(err)
 	}
 }

@@ -1,0 +1,4 @@
+package redistest
+
+// MustBeEmpty is tested without a test that fails.
+var MustBeEmpty = mustBeEmpty

@@ -1,0 +1,25 @@
+package transport
+
+import "testing"
+
+// Before Redis 7.0 the error of a command in a script follows the place in the script.
+func TestErrorsOfOldServersAreClassifiedLikeThoseOfNewOnes(t *testing.T) {
+	const place = "ERR Error running script (call to f_ac4011b8ae24368386312458d8858be0c9e02987): @user_script:568: @user_script: 568: "
+	for text, is := range map[string]func(error) bool{
+		"-MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk": IsFull,
+		"-OOM command not allowed when used memory > 'maxmemory'.":                                            IsFull,
+		"-READONLY You can't write against a read only replica.":                                              IsTemporary,
+		"-NOREPLICAS Not enough good replicas to write.":                                                      IsTemporary,
+		"The user executing the script can't run this command or subcommand":                                  IsFinal,
+		"The user executing the script can't access at least one of the keys mentioned in the command":        IsFinal,
+	} {
+		if err := reply(place + text); !is(err) {
+			t.Errorf("not recognised: %s", err)
+		}
+	}
+	for _, other := range []error{nil, reply(place + "attempt to index a nil value (OOM )"), reply("ERR something about @user_script: 1: -OOM ")} {
+		if IsFull(other) || IsTemporary(other) || IsFinal(other) {
+			t.Errorf("misunderstood: %v", other)
+		}
+	}
+}
