@@ -33,7 +33,7 @@ const (
 	callMetric  = "distributed_lock.idempotent_calls"
 )
 
-// What no attribute may contain.
+// Texts that no attribute may contain.
 const secretScope, secretID = "scope-marker", "id-marker"
 
 // A work is what a call runs, if it runs: it returns nil for a success.

@@ -28,7 +28,7 @@ type order struct {
 	Lease time.Duration // with hold; 0: the usual one
 }
 
-// What a worker process can be ordered to do.
+// The orders to a worker process.
 const (
 	doWork        = "work"         // take locks at random
 	doRest        = "rest"         // begin no more calls at random

@@ -129,7 +129,7 @@ func (r *run) measure(ctx context.Context) error {
 	after, _ := masters(ctx, r.o.Client)
 	r.nodes = after
 	r.costs.Pair = costOf(pairs)
-	// Contended scripts do more than these. What the server says later replaces this estimate.
+	// Contended scripts do more than these. The figures of the server replace this estimate later.
 	r.setup.Cost = costOfScript(before, after) * 3 / 2
 	if r.setup.Cost == 0 { // the server takes no longer than a round trip
 		r.setup.Cost = max(time.Duration(r.costs.Pair.Median*float64(time.Millisecond)/2), 10*time.Microsecond)
