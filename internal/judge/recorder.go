@@ -60,11 +60,11 @@ type Held struct {
 func (r *Recorder) Lock(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *Held, error) {
 	c := r.begin(ctx, key, Reads(l), opts)
 	inner, hold, err := l.Lock(ctx, key, opts...)
-	r.end(c, inner, hold, err)
+	r.end(inner, c, hold, err)
 	if err != nil {
 		return inner, nil, err
 	}
-	return inner, r.granted(c, inner, hold), nil
+	return inner, r.granted(inner, c, hold), nil
 }
 
 // LockAll calls lockmw.LockAll and records the result. reads tells whether the holds are read locks.
@@ -86,7 +86,7 @@ func (r *Recorder) LockAll(ctx context.Context, l lockmw.Locker, reads bool, key
 	held := make([]*Held, len(keys))
 	for i, c := range calls {
 		hold := holds[slices.IndexFunc(holds, func(h *lockmw.Hold) bool { return h.Key() == c.key })]
-		held[i] = r.granted(c, inner, hold)
+		held[i] = r.granted(inner, c, hold)
 	}
 	return inner, held, nil
 }
@@ -132,7 +132,7 @@ func (r *Recorder) begin(ctx context.Context, key string, reads bool, opts []loc
 }
 
 // end checks how and when the call returned.
-func (r *Recorder) end(c *call, inner context.Context, hold *lockmw.Hold, err error) {
+func (r *Recorder) end(inner context.Context, c *call, hold *lockmw.Hold, err error) {
 	now := time.Now()
 	c.unhook()
 	r.mu.Lock()
@@ -163,7 +163,7 @@ func (r *Recorder) end(c *call, inner context.Context, hold *lockmw.Hold, err er
 }
 
 // granted checks a new hold against earlier ones.
-func (r *Recorder) granted(c *call, ctx context.Context, hold *lockmw.Hold) *Held {
+func (r *Recorder) granted(ctx context.Context, c *call, hold *lockmw.Hold) *Held {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -65,7 +65,7 @@ func StartChild(ctx context.Context, spec any, edit func(*exec.Cmd)) (*Child, er
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, path)
+	cmd := exec.CommandContext(ctx, path) //nolint:gosec // path is that of this program
 	cmd.Env = append(os.Environ(), childVariable+"="+string(text),
 		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // the race detector delays each exit by a second
 	if edit != nil {

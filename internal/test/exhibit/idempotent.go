@@ -34,8 +34,8 @@ func (e *exhibit) calls() {
 	succeed := func(context.Context) error { return nil }
 	fail := func(context.Context) error { return failed }
 	notDone := func(ctx context.Context) error { idempotency.NotDone(ctx); return nil }
-	during := func(ctx context.Context) error { // the calls of other callers
-		ctx = context.WithoutCancel(lockmw.WithoutHolds(e.Context()))
+	during := func(context.Context) error { // the calls of other callers
+		ctx := context.WithoutCancel(lockmw.WithoutHolds(e.Context()))
 		e.wants(e.do(ctx, impatient, "/kept", "", succeed), idempotency.ErrInFlight)
 		ctx, cancel := context.WithCancel(ctx)
 		time.AfterFunc(time.Second, cancel)
