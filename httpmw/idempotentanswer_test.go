@@ -270,6 +270,17 @@ func TestLogsOfIdempotent(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	silent := once(lockmw.NewLocal(), func(_ http.ResponseWriter, r *http.Request) { cancel(io.EOF); <-r.Context().Done() })
 	serve(silent, keyed("k-1", "cart").WithContext(ctx))
+	if lines := strings.Count(log.String(), "run="+id); lines != 2 {
+		t.Errorf("the run and the refusal of its repetition are in %d lines", lines)
+	}
+	broken := idempotency.Sealer{Seal: func([]byte) ([]byte, error) { return nil, io.ErrClosedPipe }, Open: func(b []byte) ([]byte, error) { return b, nil }}
+	unrecorded := httpmw.Idempotent(idempotency.New(lockmw.NewLocal(), idempotency.WithSealer(broken)), scoped, idempotency.Refuse)(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			run, _ := idempotency.FromContext(r.Context())
+			id = run.ID()
+			w.WriteHeader(http.StatusCreated)
+		}))
+	serve(unrecorded, keyed("k-1", "cart"))
 	if said := log.String(); !strings.Contains(said, "run="+id) || !strings.Contains(said, "not answered") || strings.Contains(said, "k-1") || strings.Contains(said, "secret-42") {
 		t.Errorf("the log says\n%s", said)
 	}

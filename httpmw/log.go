@@ -27,6 +27,14 @@ func (c *config) logUnavailable(r *http.Request, err error) {
 	}
 }
 
+// logRefusedRun records that a request was refused because an earlier run left no outcome, with what an operator needs for
+// idempotency.Runner.Resolve. Lines are rate-limited, as clients repeat such requests.
+func (c *config) logRefusedRun(r *http.Request, err error) {
+	if missed, ok := c.unavailable.Allow("unknown outcome"); ok {
+		c.log(r, slog.LevelWarn, "httpmw: a request was refused because the outcome of an earlier run is unknown", err, "suppressed", missed)
+	}
+}
+
 // logLoss records a loss that the response does not show, because the handler has sent its own.
 func (c *config) logLoss(r *http.Request, err error) {
 	c.log(r, slog.LevelWarn, "httpmw: the lock was lost while the request was handled", err)
@@ -82,6 +90,9 @@ func (c *config) log(r *http.Request, level slog.Level, text string, err error, 
 			more = append([]any{"label", e.Label}, more...)
 		}
 		err = e.Err
+	}
+	if e, ok := errors.AsType[*idempotency.Error](err); ok && e.Unfinished != nil {
+		more = append([]any{"run", e.Unfinished.Run, "attempt", e.Unfinished.Attempts}, more...)
 	}
 	args := append([]any{"method", r.Method, "route", r.Pattern, "lock", name, "error", err}, more...)
 	observe.LoggerOf(c.locker).Log(r.Context(), level, text, args...)

@@ -188,6 +188,8 @@ func (c *config) fail(w http.ResponseWriter, r *http.Request, err error) {
 		c.logError(r, err)
 	case p.Type == problemUnavailable.Type && !errors.Is(err, lockmw.ErrNotRequested):
 		c.logUnavailable(r, err)
+	case errors.Is(err, idempotency.ErrUnknownOutcome):
+		c.logRefusedRun(r, err)
 	case p == problemKey, p == problemTooLarge:
 		c.logKey(r, err)
 	}

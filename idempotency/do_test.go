@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -354,4 +356,30 @@ func testResolve(t *testing.T, locks lockmw.Locker, resolved *receipt, want rece
 	if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got != want {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
+}
+
+// The holder is the first run of the key, so the hint that a call may wait for itself would be wrong.
+func TestAWaitForTheFirstRunIsNotReportedAsASelfWait(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		var log usertest.Output
+		once := idempotency.New(usertest.Client(t, s, lockmw.WithLogger(log.Logger())))
+		shop, began := &shop{}, make(chan struct{})
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, o order) (receipt, error) {
+				close(began)
+				time.Sleep(3 * time.Second) // of the bubble's clock
+				return shop.order(ctx, o)
+			})
+			isError(t, err, nil)
+		})
+		<-began
+		if got, err := shop.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
+			t.Errorf("the second call got %v, %v", got, err)
+		}
+		calls.Wait()
+		if got := log.String(); got != "" {
+			t.Errorf("logged: %s", got)
+		}
+	})
 }

@@ -17,7 +17,7 @@ var (
 	// ErrDone means that the work was done, but its answer was not kept, for example because it was too large.
 	ErrDone = errors.New("idempotency: the work of this key is done, and its answer was not kept")
 	// ErrNotRecorded means that the work ran in this call, but its answer could not be recorded. A repetition gets
-	// ErrUnknownOutcome, or what the policy decides.
+	// ErrUnknownOutcome, or what the policy decides. Unfinished describes the run of this call.
 	ErrNotRecorded = errors.New("idempotency: the work has run, but its answer could not be recorded")
 	// ErrNested means that the context comes from a run of the same key.
 	ErrNested = errors.New("idempotency: the call is nested in a run of the same key")
@@ -33,7 +33,7 @@ var (
 type Error struct {
 	Op         string      // "begin", "record" or "resolve"
 	Err        error       // one of the errors of this package, or an error of lockmw
-	Unfinished *Unfinished // with ErrUnknownOutcome and ErrDone: what is known of the earlier runs; otherwise nil
+	Unfinished *Unfinished // with ErrUnknownOutcome, ErrDone and ErrNotRecorded: the run in question; otherwise nil
 }
 
 // Error returns the operation and its error.

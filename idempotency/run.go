@@ -2,8 +2,10 @@ package idempotency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/lockmw/go/lockmw"
 )
@@ -19,13 +21,14 @@ type Run struct {
 	claim   *claim
 	hold    *lockmw.Hold
 	attempt int
+	began   time.Time
 	notDone atomic.Bool
 	ended   atomic.Bool
 	outer   *Run
 }
 
 func newRun(held context.Context, r *Runner, c *claim, hold *lockmw.Hold, rec *Record) *Run {
-	run := &Run{id: c.Run, runner: r, claim: c, hold: hold, attempt: rec.Earlier + 1}
+	run := &Run{id: c.Run, runner: r, claim: c, hold: hold, attempt: rec.Earlier + 1, began: time.Now()}
 	run.outer, _ = FromContext(held)
 	run.ctx = context.WithValue(held, runKey{}, run)
 	return run
@@ -99,15 +102,24 @@ func (run *Run) Keep(answer Answer) error {
 	end, err := run.runner.keeping(run.claim.Key, run.id, &answer)
 	if err != nil {
 		_ = run.Leave()
-		return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
+		return run.notRecorded(err)
 	}
 	switch kept, err := run.end(end); {
 	case err != nil:
-		return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
+		return run.notRecorded(err)
 	case !kept:
-		return &Error{Op: "record", Err: fmt.Errorf("%w: another run has begun, or the record is gone", ErrNotRecorded)}
+		return run.notRecorded(errNotKept)
 	}
 	return nil
+}
+
+var errNotKept = errors.New("another run has begun, another answer was found out, or the record is gone")
+
+// notRecorded returns the error of a run whose answer could not be recorded because of err.
+func (run *Run) notRecorded(err error) *Error {
+	return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err), Unfinished: &Unfinished{
+		Key: run.claim.key, Run: run.id, Token: run.hold.Token(), Attempts: run.attempt, Began: run.began,
+	}}
 }
 
 // Forget ends a run that did nothing, and releases the lock. A repetition runs the work. If the store does not answer, the

@@ -112,13 +112,20 @@ func (s *stack) callSite() (site string, calledBy []string) {
 	return site, calledBy
 }
 
-// areOfMiddleware reports whether the call came from a middleware of this module. Middlewares use the context of a hold for calls
-// within it, so such a call does not wait for itself.
+// areOfMiddleware reports whether the call came from a middleware of this module, or from package idempotency. They use the context
+// of a hold for calls within it, so such a call does not wait for itself.
 func (s *stack) areOfMiddleware() bool {
-	site, _ := s.callSite()
-	for _, pkg := range []string{"httpmw.", "asynqmw."} {
-		if strings.HasPrefix(site, "github.com/lockmw/go/"+pkg) {
-			return true
+	frames := runtime.CallersFrames(s.calls[:s.n])
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		for _, pkg := range []string{"httpmw.", "asynqmw.", "idempotency."} {
+			if strings.HasPrefix(f.Function, "github.com/lockmw/go/"+pkg) {
+				return true
+			}
+		}
+		if f.Function != "" && !strings.HasPrefix(f.Function, "runtime.") && !isOwn(f.Function) { // the call site
+			return false
 		}
 	}
 	return false
