@@ -114,6 +114,12 @@ type lockJSON struct {
 		Waited           int `json:"waited_ms"`
 	}
 	MoreTasks int `json:"more_tasks"`
+	Record    *struct {
+		State, Outcome string
+		Status         int
+		Began, Ended   *time.Time
+		KeptFor        int `json:"kept_for_ms"`
+	}
 	Error     *errorJSON
 }
 

@@ -31,7 +31,8 @@ type lock struct {
 	LongestWait *millis   `json:"longest_wait_ms"` // nil: no waiters, or their times are unknown
 	Waiters     []waiter  `json:"waiters,omitempty"`
 	Kept        []kept    `json:"kept_places,omitempty"`
-	Tasks       []task    `json:"tasks,omitempty"` // asynq tasks that wait for it
+	Record      *record   `json:"record,omitempty"` // whether the work of the key was done (package idempotency)
+	Tasks       []task    `json:"tasks,omitempty"`  // asynq tasks that wait for it
 	MoreTasks   int       `json:"more_tasks,omitempty"`
 	Error       *problem  `json:"error,omitempty"`
 	ReadAt      time.Time `json:"read_at"`
@@ -127,6 +128,7 @@ func (v *view) lock(s *lockmw.Status, err error, at time.Time, details bool) *lo
 	for _, k := range s.Kept {
 		l.Kept = append(l.Kept, kept{k.Name, k.Since.UTC(), millisOf(k.TTL - now.Sub(at))})
 	}
+	l.Record = v.record(s, at, now)
 	return l
 }
 

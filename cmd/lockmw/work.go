@@ -1,10 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"time"
 
+	"github.com/lockmw/go/internal/recordview"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -21,6 +21,8 @@ type workRecord struct {
 	Began    *time.Time `json:"began"`
 	Ended    *time.Time `json:"ended"`
 	TTL      float64    `json:"ttl_seconds"`
+
+	record *lockmw.Record
 }
 
 // workOf converts the record of a key; nil if it has none.
@@ -29,19 +31,11 @@ func workOf(r *lockmw.Record) *workRecord {
 		return nil
 	}
 	w := &workRecord{
-		State: r.State, Outcome: "none", Status: r.Status, Size: r.Size, Earlier: r.Earlier, Silent: r.Silent,
-		Token: r.Token, Began: timeOf(r.Began), Ended: timeOf(r.Ended), TTL: seconds(r.TTL),
+		State: r.State, Outcome: recordview.Outcome(r), Status: r.Status, Size: r.Size, Earlier: r.Earlier, Silent: r.Silent,
+		Token: r.Token, Began: timeOf(r.Began), Ended: timeOf(r.Ended), TTL: seconds(r.TTL), record: r,
 	}
 	if r.State == "open" {
 		w.Returned = &r.Returned
-	}
-	switch {
-	case r.State == "done":
-		w.Outcome = "done"
-	case r.Running:
-		w.Outcome = "running"
-	case r.State == "open":
-		w.Outcome = "unknown"
 	}
 	return w
 }
@@ -61,7 +55,7 @@ func printWork(out io.Writer, r *lockRecord) {
 	if w == nil {
 		return
 	}
-	state, hint := w.explain(len(r.Holders) > 0)
+	state, hint := recordview.Explain(w.record, len(r.Holders) > 0)
 	printf(out, "\n  record  %s\n", state)
 	line := func(name, format string, args ...any) { printf(out, "    %-8s %s\n", name, say(format, args...)) }
 	if w.Began != nil {
@@ -86,26 +80,4 @@ func printWork(out io.Writer, r *lockRecord) {
 	if hint != "" {
 		printf(out, "    → %s\n", hint)
 	}
-}
-
-// explain describes the state in words, and what an operator can do about it.
-func (w *workRecord) explain(held bool) (state, hint string) {
-	switch {
-	case w.Outcome == "done":
-		return "done", ""
-	case w.Outcome == "running":
-		return "open: its run works, and holds the lock", ""
-	case w.Outcome == "none" && w.State == "forgotten":
-		return "forgotten: the last run did nothing, a repetition runs", ""
-	case w.Outcome == "none":
-		return fmt.Sprintf("%s: other data is there, calls fail with ErrWrongType", w.State), ""
-	case w.Returned != nil && *w.Returned:
-		state = "open: its run returned without an outcome"
-	default:
-		state = "open: its run does not hold the lock; it crashed, or still works"
-	}
-	if held {
-		return state, "its outcome is unknown, and the holder may be deciding: look again"
-	}
-	return state, "its outcome is unknown: find out what it did, then call Runner.Resolve"
 }
