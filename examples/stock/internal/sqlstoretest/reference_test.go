@@ -1,6 +1,8 @@
 package sqlstoretest
 
 import (
+	"bytes"
+
 	"github.com/lockmw/go/idempotency"
 )
 
@@ -53,7 +55,7 @@ func (m *reference) end(e *idempotency.End) bool {
 		if isOpen || r.State == idempotency.Committed {
 			r.State, r.Answer = idempotency.Done, e.Answer
 		}
-		return r.State == idempotency.Done
+		return r.State == idempotency.Done && bytes.Equal(r.Answer, e.Answer)
 	case idempotency.Forget:
 		if isOpen {
 			m.forget()
