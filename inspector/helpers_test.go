@@ -120,7 +120,7 @@ type lockJSON struct {
 		Began, Ended   *time.Time
 		KeptFor        int `json:"kept_for_ms"`
 	}
-	Error     *errorJSON
+	Error *errorJSON
 }
 
 type errorJSON struct{ Type, Message string }
