@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ var quick = []string{"verify", "--yes", "--for", "3s", "--lease", "500ms", "--sh
 // verifyOn runs verify for a URL.
 func verifyOn(t *testing.T, url string, flags ...string) result {
 	t.Helper()
-	r := call{args: append(append(quick[:len(quick):len(quick)], flags...), "--redis", url)}.run(t.Context())
+	r := call{args: append(append(slices.Clip(quick), flags...), "--redis", url)}.run(t.Context())
 	t.Log(r.out)
 	return r
 }
@@ -109,7 +110,7 @@ func TestVerifyAccusesNoClusterAndNoSentinel(t *testing.T) {
 		url := fmt.Sprintf("redis+sentinel://%s/%s", strings.Join(s.Addrs(), ","), redistest.MasterName)
 		var out strings.Builder
 		io := console{in: &trigger{do: func() { s.Failover() }}, out: &out, err: t.Output(), env: func(string) string { return "" }}
-		status := run(t.Context(), io, append(quick[:len(quick):len(quick)], "--redis", url, "--for", "1s", "--replicas", "1", "--failover"))
+		status := run(t.Context(), io, append(slices.Clip(quick), "--redis", url, "--for", "1s", "--replicas", "1", "--failover"))
 		t.Log(out.String())
 		result{status: status, out: out.String()}.want(t, statusDone, "0 of 15 locks were lost", "none lost", "holds: no promise was broken")
 	})
@@ -185,7 +186,7 @@ func TestVerifyNeedsOnlyTheRightsOfLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := map[string]string{"LOCKMW_USER": "orders", "LOCKMW_PASSWORD": "a-long-password"}
-	r := call{args: append(quick[:len(quick):len(quick)], "--for", "1s", "--redis", s.Addr()), env: env}.run(t.Context())
+	r := call{args: append(slices.Clip(quick), "--for", "1s", "--redis", s.Addr()), env: env}.run(t.Context())
 	r.want(t, statusDone, "one server: ", "holds: no promise was broken")
 	if denied := s.NewClient(t).ACLLog(t.Context(), 10).Val(); len(denied) > 0 {
 		for _, d := range denied {
@@ -215,7 +216,7 @@ func TestInterruptedVerifyLeavesNothingBehind(t *testing.T) {
 			}
 		}
 	}()
-	r := call{args: append(quick[:len(quick):len(quick)], "--for", "1h", "--redis", s.Addr())}.run(ctx)
+	r := call{args: append(slices.Clip(quick), "--for", "1h", "--redis", s.Addr())}.run(ctx)
 	r.want(t, 130, "interrupted: no promise was broken until then")
 	if keys := keysOf(t, s); len(keys) > 0 {
 		t.Errorf("the keys %q are left", keys)

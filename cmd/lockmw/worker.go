@@ -23,7 +23,7 @@ type workerAddress struct {
 // forWorkers returns the address to which the command is connected.
 func (c *command) forWorkers() (json.RawMessage, error) {
 	a := c.redis
-	return json.Marshal(workerAddress{a.url, a.user, a.password, a.ca, a.cert, a.key, c.conn.place.cluster, c.timeout})
+	return json.Marshal(workerAddress{a.url, a.user, a.password, a.ca, a.cert, a.key, c.conn.place.cluster, c.timeout}) //nolint:gosec // a worker runs as the same user, who alone can read its environment
 }
 
 // connectWorker is the verify.Connect of this program.
