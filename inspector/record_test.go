@@ -21,7 +21,7 @@ func TestTheRecordOfAKeyIsShown(t *testing.T) {
 		}
 		return run, "?key=" + key.LockKey()
 	}
-	_, path := begin("works") // each key is read once, because the page does not read it again at once
+	_, path := begin("works") // each key is read once, because the page reads it again only after a while
 	if r := d.json("/key.json"+path, http.StatusOK).Lock.Record; r == nil || r.State != "open" || r.Outcome != "running" || r.Began == nil || r.Ended != nil {
 		t.Errorf("while the run works: %+v", r)
 	}

@@ -67,7 +67,7 @@ type Library struct {
 	// Sends names the commands that the library sends to the server itself, except scripts and commands that set up a
 	// connection. Its scripts must not use them, because the server's statistics do not tell one from the other.
 	Sends []string
-	// SentByScripts names those of Sends that each run of a script also sends once, as an exception.
+	// SentByScripts names the exceptions: commands in Sends that each run of a script also sends once.
 	SentByScripts []string
 	// Watchdog means that a hold is renewed until it is unlocked, without a goroutine of the caller.
 	Watchdog bool

@@ -134,7 +134,7 @@ type state struct {
 	doneIDs                       uint16
 	record                        record
 
-	// What the judge knows.
+	// The knowledge of the judge.
 	wrong    string
 	unknown  uint8 // runs of this life of the record that have worked, and left no outcome
 	silent   uint8 // unfinished runs that have not returned

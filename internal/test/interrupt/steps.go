@@ -1,5 +1,5 @@
 // Package interrupt kills or stops a process between any two steps of a call, and judges what the repetitions of that call get.
-// The calls are those of package idempotency, or of something else that promises to do work once.
+// The calls belong to package idempotency, or to another service that promises to do work once.
 //
 //	// TestMain:
 //	interrupt.ChildMain(open)

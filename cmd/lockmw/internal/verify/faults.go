@@ -67,7 +67,7 @@ func (r *run) count(f fault) { r.ledger.note(func(s *Seen) { s.Faults[string(f)]
 // replace starts a process instead of a killed one.
 func (r *run) replace(i int) error {
 	if r.ctx.Err() != nil {
-		return nil //nolint:nilerr // the run is over, and needs no process any more
+		return nil //nolint:nilerr // the run has ended, so no process is needed
 	}
 	m, err := r.start(r.members[i].number)
 	if err != nil {
