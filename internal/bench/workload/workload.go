@@ -84,7 +84,7 @@ func All() []Workload {
 		queue("queue10", 10), queue("queue100", 100), queue("queue1000", 1000), queue("queue5000", 5000),
 		reading("rwread1", 1), reading("rwread32", 32), readMostly("rw4x8", 4, 8),
 		semaphores("sem32x8", 4, 8, time.Millisecond), semaphores("sem32x8-20ms", 4, 8, 20*time.Millisecond),
-		handoff, idle("idle1000", 1000), held(heldLeast), held(heldMore), held(200_000), reentry, lockAll("all8"),
+		handoff, contended, idle("idle1000", 1000), held(heldLeast), held(heldMore), held(200_000), reentry, lockAll("all8"),
 		crowd("waiters100k", 100_000),
 		waited(waitedLeast), waited(10_000), waited(40_000), waited(80_000), waited(200_000), halved(waited(10_000)), halved(waited(200_000)),
 		distant(solo("solo-rtt1ms")), distant(lockAll("all8-rtt1ms")), distant(spread("spread64-rtt1ms", 64)),
