@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -33,9 +34,12 @@ func Use(ctx context.Context, addr string) (*Server, error) {
 	return s, nil
 }
 
+// flushTime is how long a server may take to empty itself of millions of keys, on a busy machine.
+const flushTime = 30 * time.Second
+
 // connect adds the server at addr.
 func (s *Server) connect(ctx context.Context, addr string) error {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1})
+	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: flushTime, DialerRetries: 1, MaxRetries: -1})
 	s.rdbs = append(s.rdbs, rdb)
 	info, err := infoOf(ctx, rdb, "server")
 	if err != nil {
