@@ -5,6 +5,7 @@ package library
 import (
 	"cmp"
 	"context"
+	"net"
 	"time"
 
 	"github.com/lockmw/go/internal/bench/server"
@@ -23,6 +24,8 @@ type Config struct {
 	Index int
 	// Lease is how long locks outlive a crash; 0: 30 s. Only adapters for idempotent calls and redsync have a setting for it.
 	Lease time.Duration
+	// Dial makes the connections of lockmw; nil: undisturbed ones.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error) `json:"-"`
 }
 
 // Wait is the length of waits for a lock.

@@ -21,9 +21,9 @@ func openLockmw(c Config) (Locker, error) { return OpenLockmw(c) }
 
 // OpenLockmw is for workloads that only lockmw supports.
 func OpenLockmw(c Config, opts ...lockmw.ClientOption) (*Lockmw, error) {
-	var rdb redis.UniversalClient = redis.NewClient(&redis.Options{Addr: c.Addr})
+	var rdb redis.UniversalClient = redis.NewClient(&redis.Options{Addr: c.Addr, Dialer: c.Dial})
 	if c.Nodes != nil {
-		rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Nodes})
+		rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Nodes, Dialer: c.Dial})
 	}
 	client, err := lockmw.New(rdb, opts...)
 	if err != nil {

@@ -116,7 +116,7 @@ func goals() []Goal {
 	list = append(append(list, kindGoals()...), clusterGoals()...)
 	list = append(append(list, nodesGoals("3")...), nodesGoals("5")...)
 	list = append(append(list, heldGoals()...), waitedGoals()...)
-	list = append(list, onceGoals()...)
+	list = append(append(list, onceGoals()...), scaleGoals()...)
 	return append(list,
 		Goal{"handoff", "p50 / rueidislock", 0.55, false, ratio("handoff", "rueidislock", P50)},
 		Goal{"handoff", "p50 / bare PUBLISH", 1.3, false, ratio("handoff", "pubsub", P50)},

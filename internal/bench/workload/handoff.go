@@ -158,6 +158,11 @@ func turn(ctx context.Context, holder, waiter *crew.Member) (time.Duration, erro
 	if err := library.Pause(ctx, 4*time.Millisecond+rand.N(4*time.Millisecond)); err != nil {
 		return 0, err
 	}
+	return passOver(holder, waiter)
+}
+
+// passOver makes holder release the lock for which waiter waits, and returns the time of the hand-over.
+func passOver(holder, waiter *crew.Member) (time.Duration, error) {
 	var from, to int64
 	if err := holder.Send(unlock); err != nil {
 		return 0, err

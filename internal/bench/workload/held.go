@@ -25,7 +25,7 @@ func leaseOf(n int) time.Duration {
 func held(n int) Workload {
 	tick := leaseOf(n) / 3
 	return Workload{
-		Name: fmt.Sprintf("held%dk", n/1000), About: fmt.Sprintf("one process holds %d keys under the watchdog", n),
+		Name: SizeName("held", n), About: fmt.Sprintf("one process holds %d keys under the watchdog", n),
 		Processes: 1, Keys: n, Wait: library.Long, Once: true, Long: n > heldMore,
 		Runs: func(l library.Library) bool { return locks(l) && l.Watchdog && (n == heldLeast || l.Ours) },
 		Window: func(d time.Duration) time.Duration {
@@ -172,7 +172,7 @@ func (w *Worker) openHeld(lease time.Duration) (library.Locker, *counter, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &counter{of: "evalsha"}
+	p := &counter{match: named("evalsha")}
 	l.RDB.AddHook(p)
 	return l, p, w.extendOnce(l, lease)
 }
@@ -249,8 +249,13 @@ func (h *holder) unlock(i int) error {
 
 // A counter is a hook of go-redis that counts single commands and commands in pipelines. A nil counter counts nothing.
 type counter struct {
-	of       string // the name that is counted, lower case; "": all
+	match    func(redis.Cmder) bool // which are counted; nil: all
 	commands atomic.Int64
+}
+
+// named matches commands by their name in lower case.
+func named(name string) func(redis.Cmder) bool {
+	return func(cmd redis.Cmder) bool { return cmd.Name() == name }
 }
 
 func (p *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -271,7 +276,7 @@ func (p *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 
 func (p *counter) count(cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
-		if p.of == "" || cmd.Name() == p.of {
+		if p.match == nil || p.match(cmd) {
 			p.commands.Add(1)
 		}
 	}

@@ -49,7 +49,7 @@ func (w *Worker) view(on bool) error {
 	if err := fill(rdb, w.Key, otherKeys); err != nil {
 		return err
 	}
-	scans := &counter{of: "scan"}
+	scans := &counter{match: named("scan")}
 	rdb.AddHook(scans)
 	insp, err := lockmw.NewInspector(rdb)
 	if err != nil {

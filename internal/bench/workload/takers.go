@@ -46,6 +46,15 @@ func (t *takers) start(ctx context.Context) {
 	}
 }
 
+// queue starts all, and returns when all wait.
+func (t *takers) queue(ctx context.Context) error {
+	t.start(ctx)
+	if got := t.queued.await(waitedLimit); got < t.queued.n {
+		return fmt.Errorf("%d of %d calls are queued after %v", got, t.queued.n, waitedLimit)
+	}
+	return nil
+}
+
 func (t *takers) take(ctx context.Context, i int) error {
 	hold, err := t.locker.LockAnnounced(ctx, t.keys[i], t.queued.pass)
 	if err != nil {

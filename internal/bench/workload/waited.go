@@ -16,7 +16,7 @@ import (
 // as it holds it. The time runs from the first release until a goroutine holds its key.
 func waited(n int) Workload {
 	return Workload{
-		Name: fmt.Sprintf("waited%dk", n/1000), About: fmt.Sprintf("%d goroutines wait for a key each, then all keys are released", n),
+		Name: SizeName("waited", n), About: fmt.Sprintf("%d goroutines wait for a key each, then all keys are released", n),
 		Processes: 2, Keys: n, Wait: library.Long, Once: true, Long: n > waitedLeast, Runs: only("lockmw"),
 		Window: func(d time.Duration) time.Duration { return max(5*d, 750*time.Millisecond) },
 		Extra:  2 * waitedLimit,

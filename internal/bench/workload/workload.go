@@ -95,6 +95,7 @@ func All() []Workload {
 	for _, w := range []Workload{hot("hot32", 1, 32), spread("spread64", 64), handoff} {
 		list = append(list, clustered(w)...)
 	}
+	list = append(list, scaling()...)
 	list = append(list, onces()...)
 	list = append(list, withPage(spread("spread64", 64))...)
 	for _, n := range []int{3, 5} {
@@ -127,12 +128,17 @@ func overNodes(n int) []Workload {
 // clustered is a workload on a Cluster, and on one server next to the same Cluster. They take turns.
 func clustered(w Workload) []Workload {
 	w.Runs, w.Group = only("lockmw"), w.Name+"-cluster"
-	alone, on := w, w
+	alone := w
 	alone.Name, alone.Cluster = w.Name+"-alone", IdleCluster
 	alone.About += ", next to an idle Cluster"
-	on.Name, on.Cluster = w.Name+"-cluster", HasLocks
-	on.About += ", on a Cluster of three masters"
-	return []Workload{alone, on}
+	return []Workload{alone, onCluster(w)}
+}
+
+// onCluster puts the locks of a workload on a Cluster.
+func onCluster(w Workload) Workload {
+	w.Name, w.Cluster = w.Name+"-cluster", HasLocks
+	w.About += ", on a Cluster of three masters"
+	return w
 }
 
 // distant puts the server a millisecond away.
