@@ -21,8 +21,10 @@ func lost(n int) Workload {
 	return Workload{
 		Name: SizeName("lost", n), About: fmt.Sprintf("%d goroutines wait for a key each, and the messages of some grants get lost", n),
 		Processes: 2, Keys: n, Wait: library.Long, Once: true, Long: n != lostLeast && n != lostMost, Runs: only("lockmw"),
-		Window: func(d time.Duration) time.Duration { return min(2+d/(200*time.Millisecond), lostLeast) * lostPause },
-		Extra:  2 * waitedLimit,
+		Window: func(d time.Duration) time.Duration {
+			return lostPause * time.Duration(min(2+d.Milliseconds()/200, lostLeast))
+		},
+		Extra: 2 * waitedLimit,
 		work: func(w *Worker) error {
 			if w.Config.Index == 0 {
 				return w.releaseByOrder(n)
