@@ -34,6 +34,9 @@ type Record struct {
 	Silent      int  // how many of these never returned
 	Returned    bool // the open run has returned, and its outcome is unknown
 	Began       time.Time
+	ID          string // of the run's hold
+	Ended       time.Time
+	Status      int // of the answer
 	Answer      []byte
 }
 

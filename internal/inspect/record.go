@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -25,32 +24,21 @@ type Record struct {
 
 // recordOf converts the stored record of a key whose lock is held by that id; "" if by none.
 func recordOf(stored *script.StoredRecord, holder string) *Record {
-	known := script.ParseRecord(stored.Fields)
-	if known == nil {
+	if stored.Text == "" {
 		return nil
 	}
+	known, ok := script.ParseRecord(stored.Text)
 	r := &Record{
-		State: "forgotten", Earlier: known.Earlier, Silent: known.Silent, Token: known.Token, TTL: stored.TTL,
-		Began: instantOf(stored.Fields["began"]), Ended: instantOf(stored.Fields["ended"]),
+		State: "forgotten", Earlier: known.Earlier, Silent: known.Silent, Token: known.Token, TTL: stored.TTL, Began: known.Began,
 	}
 	switch {
+	case !ok:
+		r.State = "unreadable"
 	case known.State == core.RecordOpen:
 		r.State, r.Returned = "open", known.Returned
-		r.Running = holder != "" && holder == stored.Fields["id"] // a run does not pass its lock on
+		r.Running = holder != "" && holder == known.ID // a run does not pass its lock on
 	case known.State == core.RecordDone:
-		r.State, r.Size = "done", stored.Answer
-		r.Status, _ = strconv.Atoi(stored.Fields["status"])
-	case stored.Fields["state"] != "":
-		r.State = "unreadable"
+		r.State, r.Ended, r.Status, r.Size = "done", known.Ended, known.Status, stored.Answer
 	}
 	return r
-}
-
-// instantOf reads a time in microseconds; the zero Time if there is none.
-func instantOf(us string) time.Time {
-	n, err := strconv.ParseInt(us, 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMicro(n)
 }

@@ -65,7 +65,7 @@ func (a *Acquire) Call(ctx context.Context, s *Set, done func(*transport.Reply))
 	}
 	k, run := new(acquireCall), s.of(permit).acquire
 	if a.Record != nil {
-		run, keys, args = s.recordAcquire, keys+1, args+5
+		run, keys, args = s.recordAcquire, keys+1, args+4
 	}
 	k.Prepare(ctx, run, keys+args, done)
 	k.Copies = &a.ID.copies
@@ -269,6 +269,10 @@ type Acquired struct {
 
 // AcquireAnswer reads the answer to an Acquire. If the call did not want to be queued, Queued means that the lock is busy.
 func AcquireAnswer(r *transport.Reply, inboxPrefix string) (a Acquired, err error) {
+	if text, ok := r.Single().(string); ok && text >= "a" && r.Err == nil { // a record begins with a letter, a token with a digit
+		a.Outcome, a.Record = Settled, readRecord(r)
+		return a, r.Err
+	}
 	if token, ok := readToken(r); ok {
 		return Acquired{Outcome: Held, Grant: Grant{Token: token, Tokens: 1}}, nil
 	}
@@ -293,8 +297,6 @@ func AcquireAnswer(r *transport.Reply, inboxPrefix string) (a Acquired, err erro
 		a.Outcome, a.Grant = Held, readPermit(r)
 	case code == 2:
 		a.Outcome = Again
-	case code == 5:
-		a.Outcome, a.Record = Settled, readRecord(r)
 	case code == 6:
 		a.Outcome, a.Grant = Held, Grant{Token: r.Int(), Tokens: 1, Waiting: r.Int()}
 		a.Grant.Opened, a.Grant.Earlier, a.Grant.RecordToken = r.Int() == 1, int(r.Int()), r.Int()

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -18,11 +19,11 @@ const recordSuffix = ":record"
 
 // addClaim adds the arguments of a claim, which come last.
 func addClaim(k *transport.Call, c *core.RecordClaim) {
-	over := 0
+	most := 0
 	if c.Over {
-		over = 1
+		most = c.MaxSilent
 	}
-	k.Add(c.Run, c.Fingerprint, over, c.MaxSilent, transport.RoundUp(c.TTL))
+	k.Add(c.Run, c.Fingerprint, most, transport.RoundUp(c.TTL))
 }
 
 func addEnd(k *transport.Call, e *core.RecordEnd) {
@@ -39,7 +40,7 @@ type RecordBegin struct {
 
 // Call prepares one execution. done is called once, with the answer.
 func (b *RecordBegin) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
-	k := transport.NewCall(ctx, s.recordBegin, 2+7, done)
+	k := transport.NewCall(ctx, s.recordBegin, 2+6, done)
 	k.AddKeys(b.Keys.Holder(), b.Keys.Record())
 	k.Add(b.ID.String(), b.Token)
 	addClaim(k, b.Claim)
@@ -61,20 +62,10 @@ func RecordBeginAnswer(r *transport.Reply) (*core.Record, Outcome, error) {
 	return rec, Done, r.Err
 }
 
-// readRecord reads the answer of show_record in record.lua, without its code.
+// readRecord reads a record in an answer.
 func readRecord(r *transport.Reply) *core.Record {
-	state := r.Text()
-	rec := &core.Record{
-		Run: r.Text(), Token: r.Int(), Fingerprint: r.Text(), Earlier: int(r.Int()), Silent: int(r.Int()), Returned: r.Int() != 0,
-		Began: time.UnixMicro(r.Int()), Answer: []byte(r.Text()),
-	}
-	switch state {
-	case "":
-	case "open":
-		rec.State = core.RecordOpen
-	case "done":
-		rec.State = core.RecordDone
-	default:
+	rec, ok := ParseRecord(r.Text())
+	if !ok {
 		r.SetMalformed()
 	}
 	return rec
@@ -103,21 +94,68 @@ func RecordEndAnswer(r *transport.Reply) (ok bool, err error) {
 	return code == 1, r.Err
 }
 
-// ParseRecord reads the fields of a record's hash, for people who inspect it; nil if there is no record.
-func ParseRecord(fields map[string]string) *core.Record {
-	if len(fields) == 0 {
-		return nil
+// ParseRecord reads the text of a record, as record.lua describes it. The text "" is that of no record. ok is false, and the record
+// empty, if another program wrote it.
+func ParseRecord(text string) (rec *core.Record, ok bool) {
+	rec = new(core.Record)
+	if text == "" {
+		return rec, true
 	}
-	number := func(name string) int64 { n, _ := strconv.ParseInt(fields[name], 10, 64); return n }
-	rec := &core.Record{
-		Run: fields["run"], Token: number("token"), Earlier: int(number("earlier")), Silent: int(number("silent")),
-		Returned: fields["returned"] != "", Began: time.UnixMicro(number("began")),
-	}
-	switch fields["state"] {
+	w := words{rest: text}
+	state := w.next()
+	rec.Run, rec.Token, rec.Fingerprint = w.text(), w.number(), w.text()
+	rec.Earlier, rec.Silent, rec.Returned = int(w.number()), int(w.number()), w.number() != 0
+	rec.Began, rec.ID = w.time(), w.text()
+	switch state {
+	case "none":
 	case "open":
 		rec.State = core.RecordOpen
 	case "done":
 		rec.State = core.RecordDone
+		rec.Ended, rec.Status, rec.Answer = w.time(), int(w.number()), []byte(w.rest)
+	default:
+		w.bad = true
 	}
-	return rec
+	if w.bad {
+		return new(core.Record), false
+	}
+	return rec, true
 }
+
+// words reads a text word by word. A single space ends each word.
+type words struct {
+	rest string
+	bad  bool // a word is missing, or is not what it must be
+}
+
+func (w *words) next() string {
+	word, rest, _ := strings.Cut(w.rest, " ")
+	w.rest, w.bad = rest, w.bad || word == ""
+	return word
+}
+
+// text reads a word; "" if it stands for nothing.
+func (w *words) text() string {
+	if word := w.next(); word != nothing {
+		return word
+	}
+	return ""
+}
+
+func (w *words) number() int64 {
+	n, err := strconv.ParseInt(w.next(), 10, 64)
+	w.bad = w.bad || err != nil
+	return n
+}
+
+// time reads a time in microseconds; the zero Time if the word stands for nothing.
+func (w *words) time() time.Time {
+	if rest, ok := strings.CutPrefix(w.rest, nothing+" "); ok {
+		w.rest = rest
+		return time.Time{}
+	}
+	return time.UnixMicro(w.number())
+}
+
+// nothing is a word in a record that stands for nothing.
+const nothing = "-"

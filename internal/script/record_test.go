@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,9 +195,9 @@ func TestAnAnswerIsRecordedOnce(t *testing.T) {
 			}
 		}
 		d.CancelRecord("a", "r1")
-		fields := d.Redis.HGetAll(d.Context(), d.Keys.Record()).Val()
-		if fields["answer"] != "answer of r1" || fields["status"] != "201" || fields["state"] != "done" || fields["ended"] < fields["began"] {
-			d.Errorf("the record is %v", fields)
+		rec := d.Record()
+		if string(rec.Answer) != "answer of r1" || rec.Status != 201 || rec.State != core.RecordDone || rec.Ended.Before(rec.Began) {
+			d.Errorf("the record is %+v", rec)
 		}
 	})
 }
@@ -303,8 +304,61 @@ func TestARefusedCallDoesNotProlongTheRecord(t *testing.T) {
 		}
 		later(recordTTL)
 		wantRecord(d, "after its time", "")
-		if _, ok := d.Redis.Get(d.Context(), d.Keys.Record()).Result(); ok == nil || d.EndRecord(keepOf("r1")) {
+		if d.EndRecord(keepOf("r1")) || d.RecordText() != "" {
 			d.Error("a record that has expired was written")
 		}
+	})
+}
+
+func TestATextThatNoScriptHasWrittenIsNoRecord(t *testing.T) {
+	const open = "open r1 7 f1 2 1 0 1700000000000000 a"
+	for _, text := range []string{
+		"open", "theirs", " ", "-", open + "x ", "Open" + open[4:], "closed" + open[4:], "done" + open[4:],
+		"done" + open[4:] + " 1700000000000000", "done" + open[4:] + " now 200 answer", "done" + open[4:] + " 1700000000000000 ok answer",
+		"open r1 x f1 2 1 0 1700000000000000 a", "open r1 7 f1 2 1 0 then a", "open r1 7 f1 2 1 0 1700000000000000", "open r1  7 f1 2 1 0 1 a",
+	} {
+		if rec, ok := script.ParseRecord(text); ok != (text == open+"x ") || !ok && textOf(rec) != "none  0 0" {
+			t.Errorf("%q: %v, %+v", text, ok, rec)
+		}
+	}
+	if rec, ok := script.ParseRecord(open); !ok || textOf(rec) != "open r1 2 1" || rec.Token != 7 || rec.ID != "a" || rec.Began.UnixMicro() != 17e14 {
+		t.Errorf("%+v, %v", rec, ok)
+	}
+	rec, ok := script.ParseRecord("done" + open[4:] + " 1700000000000001 201 an  answer\n\x00")
+	if !ok || rec.Status != 201 || string(rec.Answer) != "an  answer\n\x00" || rec.Ended.Sub(rec.Began) != time.Microsecond {
+		t.Errorf("%+v, %v", rec, ok)
+	}
+}
+
+// Such a key is left alone, and the call gets an error.
+func TestAForeignKeyInPlaceOfARecordIsNotTouched(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		d.Fair("a")
+		for what, put := range map[string]func() error{
+			"a text":        func() error { return d.Redis.Set(d.Context(), d.Keys.Record(), "theirs", 0).Err() },
+			"an empty text": func() error { return d.Redis.Set(d.Context(), d.Keys.Record(), "", 0).Err() },
+			"a cut record":  func() error { return d.Redis.Set(d.Context(), d.Keys.Record(), "open r2 7 f1", 0).Err() },
+			"a hash":        func() error { return d.Redis.HSet(d.Context(), d.Keys.Record(), "state", "open").Err() },
+			"a text of words": func() error {
+				return d.Redis.Set(d.Context(), d.Keys.Record(), "this is a text of nine words in all", 0).Err()
+			},
+		} {
+			d.Redis.Del(d.Context(), d.Keys.Record())
+			if err := put(); err != nil {
+				d.Fatal(err)
+			}
+			before := d.Redis.Dump(d.Context(), d.Keys.Record()).Val()
+			for _, op := range []scripttest.Operation{
+				claimTurn(d), beginTurn(d), endTurn(keepOf("r1"))(d), endTurn(endOf("r1", "leave"))(d), releaseTurn(keepOf("r1"))(d),
+			} {
+				if err := d.Send(op).Err; err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+					d.Errorf("%s: %T: %v", what, op, err)
+				}
+			}
+			if after := d.Redis.Dump(d.Context(), d.Keys.Record()).Val(); after != before {
+				d.Errorf("%s was changed", what)
+			}
+		}
+		d.WantHolder("a")
 	})
 }

@@ -47,6 +47,9 @@ func TestAVoidRunLeavesTheRunThatItHasReplaced(t *testing.T) {
 			d.CancelRecord("b", "r2")
 			wantRecord(d, "cancelled", "open r2-void 0 1 returned")
 		}
+		if d.EndRecord(keepOf("r2")) {
+			d.Error("the void run recorded an answer")
+		}
 		refused := d.Claim("c", claimOf("r3"))
 		if refused.Grant.Opened {
 			d.Error("a call began that does not replace the first run")

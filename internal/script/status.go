@@ -48,8 +48,8 @@ type StoredPlace struct {
 
 // A StoredRecord is the record of the key, without its run, request and answer.
 type StoredRecord struct {
-	Fields map[string]string // none: there is no record
-	Answer int               // bytes of the answer
+	Text   string // see ParseRecord; "": there is no record
+	Answer int    // bytes of the answer
 	TTL    time.Duration
 }
 
@@ -79,7 +79,7 @@ func StatusAnswer(r *transport.Reply) (*Stored, error) {
 	maps.Copy(s.TicketTexts, readPairs(r))
 	s.Seen = readPairs(r)
 	r.Each(func(kept *transport.Reply) { s.Kept = append(s.Kept, StoredPlace{At: kept.Text(), TTL: kept.TTL()}) })
-	s.Record = StoredRecord{Fields: readPairs(r), Answer: int(r.Int()), TTL: r.TTL()}
+	s.Record = StoredRecord{Text: r.Text(), Answer: int(r.Int()), TTL: r.TTL()}
 	return s, r.Err
 }
 

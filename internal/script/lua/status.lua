@@ -5,7 +5,8 @@
 --            {tickets and places} of each of the three queues, {tickets and their texts}, {the same for permits},
 --            {inbox of each waiting process, its entry as alive.lua describes it},
 --            {place, TTL in ms of each kept place; '' if there is none},
---            {fields of the record that people may see, and their values}, bytes of the answer, TTL of the record}
+--            record without its run, request and answer: see record.lua; '' if there is none, bytes of the answer,
+--            TTL of the record}
 local call, now = redis.call, redis.call('TIME')
 local queues, noted, kept = {}, {}, {}
 for i, key in ipairs({KEYS[2], KEYS[5], KEYS[7]}) do queues[i] = call('ZRANGE', key, 0, -1, 'WITHSCORES') end
@@ -24,23 +25,18 @@ for i = 10, #KEYS do
   local place = redis.pcall('GET', KEYS[i])
   kept[#kept + 1], kept[#kept + 2] = type(place) == 'string' and place or '', call('PTTL', KEYS[i])
 end
-local record, answer, left = {}, 0, 0
-local stored = redis.pcall('HGETALL', KEYS[9])
-if stored.err then stored = {'state', 'foreign'} end
-if stored[1] then
-  local shown = {
-    state = true, id = true, token = true, earlier = true, silent = true, returned = true, began = true, ended = true, status = true,
-  }
-  for i = 1, #stored, 2 do
-    if stored[i] == 'answer' then
-      answer = #stored[i + 1]
-    elseif shown[stored[i]] then
-      record[#record + 1], record[#record + 2] = stored[i], stored[i + 1]
-    end
+local record, answer, left = redis.pcall('GET', KEYS[9]), 0, 0
+if record then
+  if type(record) ~= 'string' or record == '' then record = 'foreign' end
+  local head = string.match(record, '^done ' .. string.rep('%S+ ', 10))
+  if head then
+    answer = #record - #head
+    record = head
   end
+  record = string.gsub(record, '^(%l+) %S+ (%d+) %S+ ', '%1 - %2 - ')
   left = call('PTTL', KEYS[9])
 end
 return {
   now[1], now[2], call('PTTL', KEYS[1]), call('HGETALL', KEYS[1]), queues[1], queues[2], queues[3], noted[1], noted[2], seen, kept,
-  record, answer, left,
+  record or '', answer, left,
 }

@@ -48,8 +48,8 @@ func isWhole(op Operation, answer any) bool {
 	list, isList := answer.([]any)
 	switch op := op.(type) {
 	case *script.Acquire:
-		if op.Record != nil && isList && len(list) > 0 && (list[0] == any(int64(5)) || list[0] == any(int64(6))) {
-			return len(list) == map[any]int{int64(5): recordLen, int64(6): 6}[list[0]]
+		if op.Record != nil && isList && len(list) > 0 && list[0] == any(int64(6)) {
+			return len(list) == 6
 		}
 		if op.Vote != nil && len(list) == 5 && list[0] == any(int64(1)) {
 			list = list[:4] // and the time
@@ -61,7 +61,7 @@ func isWhole(op Operation, answer any) bool {
 	case *script.ReleaseAll:
 		return len(list) == len(op.Locks)
 	case *script.RecordBegin:
-		return len(list) == 1 || len(list) == recordLen
+		return len(list) == 1 || len(list) == 2
 	case *script.Release:
 		return isList == (op.Record != nil) && (!isList || len(list) == 2)
 	case *script.Begin:
@@ -84,8 +84,6 @@ func isWhole(op Operation, answer any) bool {
 	}
 	return !isList
 }
-
-const recordLen = 10 // of the answer that shows a record
 
 // isWholeTicket reports whether fields are the whole answer about one id.
 func isWholeTicket(fields []any) bool {

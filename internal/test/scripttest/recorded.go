@@ -1,6 +1,10 @@
 package scripttest
 
 import (
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -66,7 +70,24 @@ func (d *Driver) CancelBegun(id, run string, token int64) script.Outcome {
 // Record reads the record of the key; nil if there is none.
 func (d *Driver) Record() *core.Record {
 	d.Helper()
-	fields, err := d.fieldsOf(d.Keys.Record(), "hash")
+	text := d.RecordText()
+	if text == "" {
+		return nil
+	}
+	rec, ok := script.ParseRecord(text)
+	if !ok {
+		d.Fatalf("the record is %q", text)
+	}
+	return rec
+}
+
+// RecordText reads the text of the record of the key; "" if there is none.
+func (d *Driver) RecordText() string {
+	d.Helper()
+	text, err := d.Redis.Get(d.Context(), d.Keys.Record()).Result()
+	if errors.Is(err, redis.Nil) {
+		return ""
+	}
 	d.check("reading", "the record", err)
-	return script.ParseRecord(fields)
+	return text
 }
