@@ -31,6 +31,8 @@ func Failure(err error) error {
 		err = fmt.Errorf("the server requires a password: %w", err)
 	case IsPoolTimeout(err):
 		err = fmt.Errorf("the client's connection pool is exhausted: %w", err)
+	default:
+		err = explainUnfit(err)
 	}
 	switch {
 	case IsFinal(err):
@@ -79,7 +81,7 @@ func IsFinal(err error) bool {
 	case err == nil:
 		return false
 	case IsReply(err):
-		return isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, final)
+		return isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, final) || unfitFor(err) != nil
 	}
 	_, ok := errors.AsType[*FinalError](err)
 	return ok || isClosed(err) || isTLSMistake(err)
