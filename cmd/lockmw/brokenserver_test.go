@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
 
@@ -81,18 +80,10 @@ func withoutExpiry(t *testing.T) string {
 	return s.Addr()
 }
 
-// interleaving runs scripts side by side: it gives up the server's lock in the middle of each.
+// interleaving runs scripts side by side.
 func interleaving(t *testing.T) string {
 	s := redistest.Mini(t)
-	s.Mini.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
-		switch command { // clients send these only in scripts
-		case "EXISTS", "HGET", "HMGET", "HGETALL", "GET", "HSET":
-			s.Mini.Unlock()
-			time.Sleep(time.Millisecond) // other scripts run
-			s.Mini.Lock()
-		}
-		return false
-	})
+	s.Interleave()
 	return s.Addr()
 }
 

@@ -9,3 +9,6 @@ func Overtake(rdb *redis.Client) (hook any) {
 	h.overtaken.Store(true)
 	return h
 }
+
+// JudgeExpiry is judgeExpiry.
+var JudgeExpiry = judgeExpiry

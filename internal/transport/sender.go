@@ -22,7 +22,9 @@
 //	cluster.go   asks for the masters of a Cluster, and resends calls left unanswered by a demoted one
 //	reply.go     reads answers
 //	errors.go    classifies the errors of commands
+//	unfit.go     explains errors of servers that lack what locks need
 //	server.go    kinds of servers
+//	trial.go     tries on a scratch key what locks need
 //	probe.go     finds out the kind of a server in the background
 //	diagnose.go  finds out why a server does not answer
 package transport

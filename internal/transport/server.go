@@ -135,16 +135,23 @@ func ReplicationID(info map[string]string) (string, error) {
 	if name, _ := Software(info); name == "dragonfly" {
 		return "", &FinalError{Err: fmt.Errorf("%w: WithQuarantine: %s: Dragonfly keeps its replication id when another server takes its place", core.ErrInvalidOption, unknown)}
 	}
-	if len(id) != replicationIDLen || strings.Trim(id, "0") == "" {
+	if !IsID(id) {
 		return "", &FinalError{Err: errors.New(unknown + ": INFO shows no replication id")}
 	}
 	return id, nil
 }
 
-const replicationIDLen = 40
+// IsID reports whether a field of INFO distinguishes a server or its data from others. Some servers show only zeros.
+func IsID(id string) bool { return len(id) == 40 && strings.Trim(id, "0") != "" }
+
+// IsPlain reports whether a server is Redis or Valkey, by the fields of INFO.
+func IsPlain(info map[string]string) bool {
+	name, version := Software(info)
+	return version != "" && (name == "redis" || name == "valkey")
+}
 
 // IsOneServer reports whether all scripts run on the same server, whatever their keys are. A proxy may spread them over several
-// servers by their first keys; then scripts must not mix keys of different locks.
+// servers by their first keys; then scripts must not mix keys of different locks. Without a run_id in INFO it reports false.
 func IsOneServer(ctx context.Context, rdb redis.UniversalClient, prefix string) bool {
 	if _, ok := rdb.(*redis.Client); !ok {
 		return false
@@ -166,7 +173,7 @@ func runsOnOne(ctx context.Context, rdb redis.UniversalClient, prefix string) (b
 		return false, err
 	}
 	for _, a := range answers {
-		if id, ok := a.Val().(string); !ok || id == "" || id != answers[0].Val() {
+		if id, ok := a.Val().(string); !ok || !IsID(id) || id != answers[0].Val() {
 			return false, nil
 		}
 	}

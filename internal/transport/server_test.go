@@ -35,6 +35,18 @@ func TestTwoServersAreNotTakenForOne(t *testing.T) {
 	if transport.IsOneServer(t.Context(), redistest.Mini(t).NewClient(t), "lockmw") {
 		t.Error("a server without an id is taken for one")
 	}
+	nameless := s.NewClient(t)
+	nameless.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		for _, cmd := range cmds {
+			if cmd.Name() == "eval" {
+				cmd.Args()[1] = "return string.rep('0', 40)"
+			}
+		}
+		return send()
+	}))
+	if transport.IsOneServer(t.Context(), nameless, "lockmw") {
+		t.Error("servers with an id of zeros are taken for one")
+	}
 }
 
 // A pipelineHook runs pipelines.
