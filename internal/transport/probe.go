@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,5 +69,28 @@ func (p *Probe) RunNow() {
 		p.logger.Warn("lockmw: other servers accept writes as well, so two callers can hold one lock; use servers with one master",
 			"role", info["role"])
 	}
+	for _, s := range p.try(ctx, info) {
+		p.logger.Warn("lockmw: "+s.Fault+"; "+s.Remedy, "answer", s.Err)
+	}
 	p.s.SetBatching(IsOneServer(ctx, p.s.rdb, p.prefix))
+}
+
+// try returns the shortcomings of the server of a scratch key: the nodes of a Cluster run the same software. Redis and Valkey need
+// not prove that their scripts are atomic, which would keep them busy for each process that starts.
+func (p *Probe) try(ctx context.Context, info map[string]string) []Shortcoming {
+	t := NewTrial(p.s.rdb, p.prefix, ScratchTag("probe"), p.s.cluster != nil)
+	all, err := t.Scripts(ctx)
+	if err != nil || slices.ContainsFunc(all, func(s Shortcoming) bool { return s.Effect == Unusable }) {
+		return all
+	}
+	if s, _ := t.Expiry(ctx); s != nil {
+		all = append(all, *s)
+	}
+	if IsPlain(info) {
+		return all
+	}
+	if s, _ := t.Atomicity(ctx, Little); s != nil {
+		all = append(all, *s)
+	}
+	return all
 }
