@@ -24,11 +24,11 @@ func (c *command) doctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check whether locks will work on this Redis",
 		Long: `Checks a Redis before production and prints a verdict and a remedy for each point: the kind of server, whether the address leads
-to one server, memory and eviction, persistence, replicas, clocks, each right that locks need, messages, and the time that
-scripts, a lock and a hand-over take.
+to one server, memory and eviction, persistence, replicas, clocks, each right that locks need, what scripts may do, whether
+they are atomic, messages, and the time that scripts, a lock and a hand-over take.
 
-The rights check writes scratch keys below the prefix, which expire by themselves, and the speed check takes locks there.
-With --read-only it does neither. With --asynq it also tries the rights that asynq needs, on a key of asynq:* and on the
+The checks of rights and scripts write scratch keys below the prefix, which expire by themselves, and the speed check takes
+locks there. With --read-only it does neither. With --asynq it also tries the rights that asynq needs, on a key of asynq:* and on the
 channel asynq:cancel.
 
 Verdicts are ok, advice, unknown, warning and failure. The exit status is 6 after a failure; with --strict also after a
@@ -48,7 +48,7 @@ warning.`,
 		},
 	}
 	cmd.Flags().DurationVar(&v.lease, "lease", 30*time.Second, "lease of your locks; must match lockmw.WithLease")
-	cmd.Flags().BoolVar(&v.readOnly, "read-only", false, "write nothing: skip rights, messages and speed")
+	cmd.Flags().BoolVar(&v.readOnly, "read-only", false, "write nothing: skip rights, scripts, messages and speed")
 	cmd.Flags().BoolVar(&v.asynq, "asynq", false, "also try the rights that asynq needs")
 	cmd.Flags().BoolVar(&v.strict, "strict", false, "fail also after a warning")
 	return cmd

@@ -58,3 +58,10 @@ func TestDoctorTriesTheRightsOfAsynq(t *testing.T) {
 	lockmwOn(t, s, "doctor", "--asynq").want(t, statusDone, "ok       asynq        the user has the rights that asynq and")
 	lockmwOn(t, s, "doctor", "--asynq", "--read-only").want(t, statusUsage, "--asynq tries rights on scratch keys")
 }
+
+func TestDoctorFailsOnAServerThatDoesNotExclude(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	s.Interleave()
+	lockmwOn(t, s, "doctor").want(t, statusUnfit, "failure  atomicity    other commands run in the middle of a script", "--lua-transaction-mode")
+}

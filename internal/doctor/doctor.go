@@ -7,6 +7,7 @@
 //	clocks.go    the clocks of the servers
 //	client.go    the timeouts of the client
 //	rights.go    the rights of the user for locks and asynq, tried on scratch keys
+//	scripting.go what scripts may do, the lifetime of keys, and whether scripts are atomic, tried on scratch keys
 //	messages.go  whether messages arrive
 //	speed.go     the time of scripts, a lock and a hand-over
 package doctor
@@ -63,14 +64,14 @@ type Options struct {
 	Borrowed bool
 	// Asynq adds a check of the rights that asynq needs.
 	Asynq bool
-	// ReadOnly omits the checks that write scratch keys: rights, messages and speed.
+	// ReadOnly omits the checks that write scratch keys: rights, scripts, messages and speed.
 	ReadOnly bool
 }
 
 // ReadOnlyChecks and WritingChecks are the names of all checks, in the order in which they run. With Asynq, "asynq" follows "rights".
 var (
 	ReadOnlyChecks = []string{"connection", "server", "address", "role", "memory", "eviction", "persistence", "quarantine", "replicas", "clocks", "client"}
-	WritingChecks  = []string{"rights", "messages", "scripts", "lock", "hand-over"}
+	WritingChecks  = []string{"rights", "scripting", "expiry", "atomicity", "messages", "scripts", "lock", "hand-over"}
 )
 
 // Examine runs the checks in order and yields their findings. It takes a few seconds. It writes keys below the prefix, which expire, and
@@ -88,7 +89,7 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 					return
 				}
 			}
-			if e.hasFailed("connection", "role", "rights", "lock") { // the remaining checks cannot work
+			if e.hasFailed("connection", "role", "rights", "scripting", "lock") { // the remaining checks cannot work
 				return
 			}
 		}
@@ -109,6 +110,8 @@ type examination struct {
 	absent    int             // number of replicas that could not be checked
 	unreached []Finding       // the reasons for them
 	findings  []Finding       // of the current check
+
+	mute *transport.Shortcoming // scripts may not publish; nil: they may
 }
 
 func (e *examination) checks() []func(context.Context) {
@@ -117,7 +120,7 @@ func (e *examination) checks() []func(context.Context) {
 		e.checkClocks, e.checkClient,
 	}
 	if !e.options.ReadOnly {
-		checks = append(checks, e.checkRights, e.checkMessages, e.checkScripts, e.checkLock, e.checkHandOver)
+		checks = append(checks, e.checkRights, e.checkScripting, e.checkExpiry, e.checkAtomicity, e.checkMessages, e.checkScripts, e.checkLock, e.checkHandOver)
 	}
 	return checks
 }

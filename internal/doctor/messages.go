@@ -38,6 +38,8 @@ func (e *examination) checkMessages(ctx context.Context) {
 	case err != nil:
 		e.note(check, Warning, "check for a proxy that does not forward messages, and for firewalls",
 			"messages do not arrive, so waiting calls must poll, which is slow: %v", err)
+	case e.mute != nil:
+		e.note(check, verdictOn(*e.mute), e.mute.Remedy, "%s", saw(*e.mute))
 	default:
 		e.note(check, OK, "", "%d of %d arrived, median %v", messages, messages, round(median(took)))
 	}

@@ -161,13 +161,18 @@ func (e *examination) checkAddress(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	const alone = "calls share no commands, and LockAll takes one lock after the other"
 	ids, connections := runIDs(ctx, client)
 	switch {
+	case len(ids) == 0 && e.servers[0].info == nil:
+		e.note(check, Unknown, "allow +info for more checks", "unknown whether the address leads to one server, so "+alone)
 	case len(ids) == 0:
-		e.note(check, Unknown, "allow +info for more checks", "unknown whether the address leads to one server")
+		e.note(check, Unknown, "connect without a proxy if there is one", "INFO shows no run_id: unknown whether the address leads to one server, so "+alone)
 	case len(ids) > 1:
 		e.note(check, Failure, "use the address of one server, or a client for Sentinel or a Cluster",
 			"the address leads to %d servers in turn: two callers could hold one lock", len(ids))
+	case !e.options.ReadOnly && !transport.IsOneServer(ctx, e.rdb, e.options.Prefix):
+		e.note(check, Advice, "", "leads to one server, on %d connections, but scripts cannot show that by the run_id in INFO, so "+alone, connections)
 	default:
 		e.note(check, OK, "", "leads to one server, on %d connections", connections)
 	}
@@ -190,7 +195,7 @@ func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids ma
 			break
 		}
 		connections++
-		if id := info["run_id"]; id != "" {
+		if id := info["run_id"]; transport.IsID(id) {
 			ids[id] = true
 		}
 	}
