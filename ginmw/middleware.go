@@ -1,0 +1,36 @@
+package ginmw
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/lockmw"
+)
+
+// WithLock is httpmw.WithLock for routes of gin: the handlers that follow run under the lock whose key the function key returns.
+// c.Request.Context() carries the hold, and ends with cause lockmw.ErrLost if the lock is lost. A request that does not get its
+// lock is answered and aborted. A panic releases the lock and continues. WithLock has the defaults of httpmw.WithLock, and panics
+// in the same cases.
+func WithLock(l lockmw.Locker, key httpmw.KeyFunc, opts ...httpmw.Option) gin.HandlerFunc {
+	return Wrap(httpmw.WithLock(l, key, opts...))
+}
+
+// WithRWLock is WithLock with a read lock for GET, HEAD and OPTIONS, and a write lock for all other methods.
+func WithRWLock(l lockmw.RWLocker, key httpmw.KeyFunc, opts ...httpmw.Option) gin.HandlerFunc {
+	return Wrap(httpmw.WithRWLock(l, key, opts...))
+}
+
+// WithLockAll is WithLock for several locks together: the request gets all of them or none.
+func WithLockAll(l lockmw.Locker, keys httpmw.KeysFunc, opts ...httpmw.Option) gin.HandlerFunc {
+	return Wrap(httpmw.WithLockAll(l, keys, opts...))
+}
+
+// Idempotent is httpmw.Idempotent for routes of gin: it runs the handlers that follow once for each Idempotency-Key, and gives
+// every repetition the first answer. The handlers have to answer their errors themselves: if outer middleware answers a c.Error,
+// Idempotent takes the silence for a success.
+func Idempotent(once *idempotency.Runner, scope func(*http.Request) (string, error), policy idempotency.Policy, opts ...httpmw.IdempotentOption) gin.HandlerFunc {
+	return Wrap(httpmw.Idempotent(once, scope, policy, opts...))
+}
