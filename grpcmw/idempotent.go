@@ -1,0 +1,154 @@
+package grpcmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/lockmw/go/idempotency"
+)
+
+// Policies maps the full name of a method to the policy for its repeated calls. Use the constants that protoc generates as names. A
+// method without an entry runs as without the interceptor, and so does a call without a key.
+type Policies map[string]idempotency.Policy
+
+// The metadata of a call and of a repeated answer.
+const (
+	keyMetadata      = "idempotency-key"
+	replayedMetadata = "idempotent-replayed"
+)
+
+// Idempotent returns an interceptor that runs each unary call once for the idempotency-key in its metadata, and gives every
+// repetition the first answer, with the header idempotent-replayed. A repetition that arrives while the first call is being handled
+// waits for its answer: see idempotency.WithWait. caller returns the identity that authentication has put into the context, so that
+// two callers who choose the same key have different ones.
+//
+// The first answer decides: a response is kept; a refusal, such as InvalidArgument, is forgotten, and a repetition runs; a failure,
+// such as Internal, and a panic are unknown outcomes, for which the policy decides. A refusal by Unary inside is forgotten as well.
+// docs/recipes.md lists the statuses.
+//
+// A repetition must be the same request. Requests and responses are compared and kept in their binary form, so a release that
+// renames a response type cannot read older ones. Idempotent panics if an argument is nil or a policy is not set.
+func Idempotent(once *idempotency.Runner, caller func(context.Context) (string, bool), policies Policies) grpc.UnaryServerInterceptor {
+	if caller == nil {
+		panic("grpcmw: Idempotent: the function that returns the caller is nil, so all callers would share their keys")
+	}
+	for method, policy := range policies {
+		if err := once.CheckPolicy(policy); err != nil {
+			panic(fmt.Errorf("grpcmw: Idempotent: %s: %w", method, err))
+		}
+	}
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		policy, listed := policies[info.FullMethod]
+		ids := metadata.ValueFromIncomingContext(ctx, keyMetadata)
+		if !listed || len(ids) == 0 {
+			return handler(ctx, req)
+		}
+		key, text, err := identify(ctx, caller, ids, req)
+		if err != nil {
+			return nil, err
+		}
+		run, err := once.Begin(ctx, key, key.Fingerprint([]byte(info.FullMethod), text), policy)
+		if errors.Is(err, idempotency.ErrNested) && !errors.Is(err, idempotency.ErrUnknownOutcome) {
+			return handler(ctx, req)
+		}
+		if err != nil {
+			return nil, idempotencyError(err)
+		}
+		if answer, done := run.Replay(); done {
+			return replay(ctx, answer)
+		}
+		return handle(run, req, handler)
+	}
+}
+
+// identify returns the key of a call, and the bytes by which its request is compared, or a status.
+func identify(ctx context.Context, caller func(context.Context) (string, bool), ids []string, req any) (key idempotency.Key, text []byte, err error) {
+	scope, known := caller(ctx)
+	in, isProto := req.(proto.Message)
+	switch {
+	case !known || scope == "":
+		return key, nil, status.Error(codes.Unauthenticated, "an idempotency-key needs a caller that is known")
+	case len(ids) > 1:
+		return key, nil, status.Error(codes.InvalidArgument, "the idempotency-key is repeated")
+	case !isProto:
+		return key, nil, status.Error(codes.Internal, "the request is not a protobuf message")
+	}
+	text, err = proto.MarshalOptions{Deterministic: true}.Marshal(in)
+	if err != nil {
+		return key, nil, status.Error(codes.Internal, "the request cannot be compared")
+	}
+	return idempotency.Key{Scope: scope, ID: ids[0]}, text, nil
+}
+
+// handle runs the handler and records its answer before it returns it.
+func handle(run *idempotency.Run, req any, handler grpc.UnaryHandler) (any, error) {
+	returned := false
+	defer func() {
+		if !returned { // a panic
+			_ = run.Leave()
+		}
+	}()
+	resp, err := handler(run.Context(), req)
+	returned = true
+	if err != nil {
+		if run.IsNotDone() || isRefusal(err) && run.Context().Err() == nil {
+			_ = run.Forget() // if this fails, the outcome stays unknown
+		} else {
+			_ = run.Leave()
+		}
+		return resp, err
+	}
+	body, err := encode(resp)
+	if err != nil {
+		_ = run.Leave()
+		return nil, errNotRecorded
+	}
+	if err := run.Keep(idempotency.Answer{Body: body}); err != nil {
+		return nil, errNotRecorded
+	}
+	return resp, nil
+}
+
+// isRefusal reports whether a handler that returns err has done nothing, as with a 4xx in HTTP.
+func isRefusal(err error) bool {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
+		codes.FailedPrecondition, codes.OutOfRange, codes.ResourceExhausted, codes.Aborted, codes.Unimplemented:
+		return true
+	}
+	return false
+}
+
+// encode returns the bytes of a response together with its type, so that replay needs no list of types.
+func encode(resp any) ([]byte, error) {
+	message, ok := resp.(proto.Message)
+	if !ok {
+		return nil, errors.New("the response is not a protobuf message")
+	}
+	packed, err := anypb.New(message)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(packed)
+}
+
+func replay(ctx context.Context, answer idempotency.Answer) (any, error) {
+	var packed anypb.Any
+	if answer.NoBody || proto.Unmarshal(answer.Body, &packed) != nil {
+		return nil, errDone
+	}
+	resp, err := packed.UnmarshalNew()
+	if err != nil {
+		return nil, errDone
+	}
+	_ = grpc.SetHeader(ctx, metadata.Pairs(replayedMetadata, "true")) // fails only without a server
+	return resp, nil
+}
