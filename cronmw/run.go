@@ -1,0 +1,52 @@
+package cronmw
+
+import (
+	"context"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+// Run runs the job at each time of the schedule, in one of the replicas that call Run with the same key and schedule. It returns
+// the cause of ctx when ctx ends, or ErrNoNext, or ErrConstantDelay. After each time it calls done in every replica, with the
+// results of lockmw.Once. The options are those that lockmw.Once takes.
+//
+// A replica may be late by half the time to the next tick, but at most by a minute: until then it waits for a run elsewhere, and
+// takes over after a crash. Within changes this.
+//
+// The replica that runs the job skips a time that passes meanwhile; another one waits, and runs it if the job ends while the tick is
+// still due.
+func Run(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Schedule, job func(context.Context) error, done Done,
+	opts ...lockmw.Option,
+) error {
+	if err := check(schedule); err != nil {
+		return err
+	}
+	var at time.Time
+	for {
+		if at = next(schedule, at); at.IsZero() {
+			return ErrNoNext
+		}
+		wait := time.NewTimer(time.Until(at))
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return context.Cause(ctx)
+		case <-wait.C:
+		}
+		ran, err := lockmw.Once(ctx, locks, key, tick(schedule, at), job, opts...)
+		done(at, ran, err)
+	}
+}
+
+// next returns the first time after both now and the last time, because the clock may have been set back. Round removes the
+// monotonic reading of now, so that the wait follows the wall clock.
+func next(schedule cron.Schedule, last time.Time) time.Time {
+	now := time.Now().Round(0)
+	if now.Before(last) {
+		now = last
+	}
+	return schedule.Next(now)
+}

@@ -1,0 +1,72 @@
+package cronmw
+
+import (
+	"errors"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/lockmw/go/lockmw"
+)
+
+var (
+	// ErrNoNext means that the schedule has no further time, such as February 30.
+	ErrNoNext = errors.New("cronmw: the schedule has no further time")
+	// ErrConstantDelay means that the schedule is a cron.ConstantDelaySchedule, such as "@every 1h". It counts from the start of each
+	// replica, so that replicas would run the job at different times. Use lockmw.Once with lockmw.Every.
+	ErrConstantDelay = errors.New("cronmw: a constant delay has other times in each replica: use lockmw.Once with lockmw.Every")
+	// ErrNotDue means that a cron.Cron has started the job although its schedule has had no time for a minute, or for the duration of
+	// Within. Another wrapper has delayed the job, or the Cron uses another time zone than the schedule: begin that with CRON_TZ.
+	ErrNotDue = errors.New("cronmw: the schedule has had no time lately")
+)
+
+// Done receives the results of each time: whether the job ran in this replica, and its error or the reason why the outcome is
+// uncertain. See lockmw.Once.
+type Done func(at time.Time, ran bool, err error)
+
+// defaultWithin is how late a tick may begin, if that is less than half of the time to the next tick.
+const defaultWithin = time.Minute
+
+// Within returns the schedule with another limit of how late a run may begin, and how long the other replicas wait for it: see
+// lockmw.Tick. Use it for a job that takes longer than a minute. d should be at most half of the time between two ticks, and may be
+// at most 24 h; lockmw.Once returns ErrInvalidOption otherwise.
+func Within(d time.Duration, schedule cron.Schedule) cron.Schedule { return limited{schedule, d} }
+
+type limited struct {
+	cron.Schedule
+	within time.Duration
+}
+
+// tick returns the tick of a time.
+func tick(schedule cron.Schedule, at time.Time) lockmw.Tick {
+	t := lockmw.At(at)
+	if l, ok := schedule.(limited); ok {
+		t.Within = l.within
+	} else if half := schedule.Next(at).Sub(at) / 2; half > 0 && half < defaultWithin {
+		t.Within = half
+	}
+	return t
+}
+
+// latest returns the last time of the schedule that is not after now; zero if it had none for the longest time that a tick is due.
+func latest(schedule cron.Schedule, now time.Time) (at time.Time) {
+	longest := defaultWithin
+	if l, ok := schedule.(limited); ok {
+		longest = l.within
+	}
+	for t := schedule.Next(now.Add(-longest)); !t.IsZero() && !t.After(now); t = schedule.Next(t) {
+		at = t
+	}
+	return at
+}
+
+// check refuses a schedule whose times differ from replica to replica.
+func check(schedule cron.Schedule) error {
+	if l, ok := schedule.(limited); ok {
+		schedule = l.Schedule
+	}
+	if _, constant := schedule.(cron.ConstantDelaySchedule); constant {
+		return ErrConstantDelay
+	}
+	return nil
+}
