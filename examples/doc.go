@@ -5,5 +5,5 @@
 //	market    a marketplace in Redis, guarded by WATCH, locks or Lua
 //	onekey    one lock for a route and a task
 //	redlock   a lock over five Redis servers, some of which are killed
-//	recipes   locks for gin, echo, gRPC, cron and gocron, to copy
+//	recipes   locks for connect, and a receiver of webhooks, to copy
 package examples

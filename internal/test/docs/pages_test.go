@@ -179,18 +179,19 @@ func TestREADMEIsShort(t *testing.T) {
 
 func TestBlocksOfGoCompile(t *testing.T) {
 	race.FindsNothing(t)
-	compiled := code(t, "snippets*_test.go") + code(t, "yourtests_test.go") + code(t, root+"/examples/recipes/*.go")
+	compiled := code(t, "snippets*_test.go") + code(t, "yourtests_test.go") + code(t, root+"/examples/recipes/*.go") +
+		code(t, root+"/*mw/example*_test.go")
 	for _, p := range pages(t) {
 		for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
 			if block[1] == "go" && !strings.Contains(compiled, normal(block[2])) {
-				t.Errorf("%s: this block is not in snippets*_test.go, yourtests_test.go or examples/recipes:\n%s", p.path, block[2])
+				t.Errorf("%s: this block is not in snippets*_test.go, yourtests_test.go, examples/recipes or an example of a middleware:\n%s", p.path, block[2])
 			}
 		}
 	}
 }
 
-// code returns the code of the files that match a pattern. The code of examples/recipes is compiled by its own module: this one
-// has none of the frameworks.
+// code returns the code of the files that match a pattern. The code for frameworks is compiled by modules of their own:
+// this one has none of them.
 func code(t *testing.T, pattern string) (code string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
