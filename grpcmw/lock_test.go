@@ -178,3 +178,27 @@ func TestErrorIsForHandlersThatLockThemselves(t *testing.T) {
 		t.Errorf("anything else: %v", err)
 	}
 }
+
+// The context of a call may end with the loss of another lock, or before the loss of its own.
+func TestALossThatIsNotTheFirstEndOfTheContext(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*lockmw.Local, context.CancelFunc){
+		"the loss of an outer lock":    func(l *lockmw.Local, _ context.CancelFunc) { l.Expire("tenant:1") },
+		"a loss after the caller left": func(l *lockmw.Local, leave context.CancelFunc) { leave(); l.Expire("user:42") },
+	} {
+		local := lockmw.NewLocal()
+		ctx, leave := context.WithCancel(t.Context())
+		outer, hold := usertest.Lock(t, ctx, local, "tenant:1")
+		info := &grpc.UnaryServerInfo{FullMethod: pb.TestService_UnaryCall_FullMethodName}
+		_, err := grpcmw.Unary(local, byUser)(outer, &pb.SimpleRequest{Payload: of("42")}, info, func(ctx context.Context, _ any) (any, error) {
+			end(local, leave)
+			<-ctx.Done()
+			return new(pb.SimpleResponse), nil
+		})
+		if status.Code(err) != codes.Internal {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = hold.Unlock()
+		leave()
+	}
+}
