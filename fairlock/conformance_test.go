@@ -22,3 +22,5 @@ func TestConformanceOverSentinel(t *testing.T) {
 }
 
 func TestConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis("fair", fair)) }
+
+func TestConformanceWithSlottedKeys(t *testing.T) { locktest.Run(t, env.Slotted("fair", fair)) }

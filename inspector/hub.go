@@ -75,7 +75,7 @@ func aliveAt(alive func()) lockmw.ScanOption {
 
 // examine runs the checks of package doctor on the servers. It writes nothing.
 func (h *hub) examine(ctx context.Context) (findings []doctor.Finding, err error) {
-	o := doctor.Options{Prefix: h.insp.Prefix(), Lease: 30 * time.Second, ReadOnly: true}
+	o := doctor.Options{Prefix: h.insp.Prefix(), SlottedKeys: h.insp.HasSlottedKeys(), Lease: 30 * time.Second, ReadOnly: true}
 	for f := range doctor.Examine(ctx, h.insp.Redis(), o) {
 		findings = append(findings, f)
 	}

@@ -72,6 +72,28 @@ func WithPrefix(prefix string) ClientOption {
 	}}
 }
 
+// WithSlottedKeys keeps all keys of a lock in one hash slot, as in a Cluster. It is for a plain client whose address belongs to a
+// proxy in front of several servers, such as Redis Enterprise, or a managed Redis with one endpoint and several shards. Without it
+// such a proxy refuses each script with CROSSSLOT, because all locks share one fencing counter. Default: one counter for all locks.
+// A Cluster client does not need the option, and ignores it.
+//
+// With the option each slot has its own fencing counter, and its own record of the processes that wait. So tokens of different
+// keys cannot be compared; tokens of one key rise as before. A process subscribes to one plain channel for each slot in which it
+// waits. Through a proxy without publish/subscribe, waiting calls ask once in 750 ms.
+//
+// All Clients and Inspectors that share keys must have the option, or none. If only some have it, locks still exclude each other,
+// but waiting calls lose their places after 4 s, and tokens rise only as long as the server's clock is not set back. The command
+// `lockmw doctor` finds this.
+//
+// New refuses the option together with WithQuarantine or WithReplicas, because a proxy does not show which server has a key.
+// Package redlock refuses Clients with the option.
+func WithSlottedKeys() ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		s.engine.SlottedKeys = true
+		return nil
+	}}
+}
+
 // WithLocalPasses limits how often a lock may be passed on within this process while another process waits for it;
 // default 32, from 0 to 10000. A higher limit is faster under contention, a lower one is fairer between processes. With 0
 // every release hands the lock to the next process.

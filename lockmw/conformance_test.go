@@ -20,3 +20,7 @@ func TestClientConformanceOnACluster(t *testing.T) { locktest.Run(t, env.Cluster
 func TestClientConformanceOverSentinel(t *testing.T) { locktest.Run(t, env.Sentinel("exclusive", nil)) }
 
 func TestClientConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis("exclusive", nil)) }
+
+func TestClientConformanceWithSlottedKeys(t *testing.T) {
+	locktest.Run(t, env.Slotted("exclusive", nil))
+}

@@ -18,8 +18,8 @@ type Inspector struct {
 	rdb       redis.UniversalClient
 }
 
-// NewInspector returns an Inspector for the locks of Clients with the same prefix. Only the options WithPrefix and
-// WithQuarantine have an effect. It accepts the redis clients that New accepts, and returns the same errors. Methods that scan,
+// NewInspector returns an Inspector for the locks of Clients with the same prefix. Only the options WithPrefix, WithSlottedKeys
+// and WithQuarantine have an effect. It accepts the redis clients that New accepts, and returns the same errors. Methods that scan,
 // such as All, need access to the masters of a Cluster: with a wrapped Cluster client that hides them they return
 // errors.ErrUnsupported.
 func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, error) {
@@ -27,7 +27,7 @@ func NewInspector(rdb redis.UniversalClient, opts ...ClientOption) (*Inspector, 
 	if err != nil {
 		return nil, err
 	}
-	i, err := inspect.New(rdb, s.engine.Prefix, s.engine.Quarantine)
+	i, err := inspect.New(rdb, inspect.Config{Prefix: s.engine.Prefix, SlottedKeys: s.engine.SlottedKeys, Quarantine: s.engine.Quarantine})
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/internal/transport"
 	"github.com/lockmw/go/lockmw"
 )
 
 // inOneSlot returns n keys whose locks are in the slot of the first, which is one of node 0.
 func inOneSlot(c *redistest.Cluster, n int) []string {
-	layout := script.NewLayout("lockmw", true)
+	layout := script.NewLayout("lockmw", transport.Topology{Cluster: true})
 	counter := func(key string) string {
 		keys := layout.KeySet(key)
 		return keys.Fence()

@@ -34,6 +34,9 @@ func (i *Inspector) Redis() redis.UniversalClient {
 // Prefix returns the prefix of the locks that i shows.
 func (i *Inspector) Prefix() string { return i.made(context.Background()).Prefix() }
 
+// HasSlottedKeys reports whether i was made with WithSlottedKeys.
+func (i *Inspector) HasSlottedKeys() bool { return i.made(context.Background()).HasSlottedKeys() }
+
 // Queued yields the status of every key with tickets in its queue, and of every key in also that is held, in no particular order
 // and without kept places. Calls that wait in the holder's own process have no ticket. Queued scans like All, with its options
 // and errors, but reads much less: it can run every few seconds with many locks.

@@ -37,7 +37,9 @@ func enginesOf(nodes []*lockmw.Client) (engines []*engine.Engine, err error) {
 		switch {
 		case e.IsClosing():
 			return nil, invalid("node %d is closed: close the Locker before its Clients", i+1)
-		case e.IsCluster():
+		case e.Topology().Sharded:
+			return nil, invalid("node %d has WithSlottedKeys, so it is several servers with a fencing counter for each slot: use independent servers", i+1)
+		case e.Topology().Cluster:
 			return nil, invalid("node %d is a Cluster, which is not several independent nodes: use the Client itself, or independent servers", i+1)
 		}
 		if err := compare(first, node, i+1); err != nil {

@@ -59,6 +59,7 @@ func TestInvalidNodesAndOptionsAreRefused(t *testing.T) {
 		"a node twice":         {[]*lockmw.Client{a, b, a}, nil, "nodes 1 and 3 are the same server"},
 		"an address twice":     {[]*lockmw.Client{a, client(t, "127.0.0.1:1")}, nil, "nodes 1 and 2 are the same server"},
 		"a Cluster":            {[]*lockmw.Client{a, cluster}, nil, "node 2 is a Cluster"},
+		"a proxy":              {[]*lockmw.Client{a, client(t, "127.0.0.1:6", lockmw.WithSlottedKeys())}, nil, "node 2 has WithSlottedKeys"},
 		"another prefix":       {[]*lockmw.Client{a, client(t, "127.0.0.1:6", lockmw.WithPrefix("x"))}, nil, "the same WithPrefix"},
 		"another lease":        {[]*lockmw.Client{a, client(t, "127.0.0.1:6", lockmw.WithLease(time.Second))}, nil, "the same WithLease"},
 		"another quarantine":   {[]*lockmw.Client{a, client(t, "127.0.0.1:6", lockmw.WithQuarantine(time.Minute))}, nil, "the same WithQuarantine"},

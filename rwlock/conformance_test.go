@@ -32,3 +32,10 @@ func TestReaderConformanceOverSentinel(t *testing.T) {
 func TestWriterConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis("write", sides)) }
 
 func TestReaderConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis("read", sides)) }
+
+func TestWriterConformanceWithSlottedKeys(t *testing.T) { locktest.Run(t, env.Slotted("write", sides)) }
+
+func TestReaderConformanceWithSlottedKeys(t *testing.T) {
+	suite.NeedsFull(t, "the writers stand for it")
+	locktest.Run(t, env.Slotted("read", sides))
+}

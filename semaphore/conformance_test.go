@@ -26,3 +26,5 @@ func TestConformanceOverSentinel(t *testing.T) {
 }
 
 func TestConformanceOnRedis(t *testing.T) { locktest.Run(t, env.Redis(env.PermitMode, one)) }
+
+func TestConformanceWithSlottedKeys(t *testing.T) { locktest.Run(t, env.Slotted(env.PermitMode, one)) }

@@ -58,8 +58,9 @@ type Finding struct {
 
 // Options configures Examine.
 type Options struct {
-	Prefix string        // key prefix of the planned locks
-	Lease  time.Duration // lease of the planned locks
+	Prefix      string        // key prefix of the planned locks
+	SlottedKeys bool          // WithSlottedKeys of the planned locks
+	Lease       time.Duration // lease of the planned locks
 	// Borrowed says that the client belongs to another program than the one that will lock, so its timeouts are not checked.
 	Borrowed bool
 	// Asynq adds a check of the rights that asynq needs.

@@ -35,7 +35,7 @@ func (e *examination) connect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	var err error
-	if e.topology, err = transport.TopologyOf(e.rdb, e.options.Prefix); err == nil {
+	if e.topology, err = transport.TopologyOf(e.rdb, e.options.Prefix, e.options.SlottedKeys); err == nil {
 		err = e.findServers(ctx)
 	}
 	if err != nil {

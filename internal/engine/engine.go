@@ -51,7 +51,8 @@ import (
 // A Config configures an Engine.
 type Config struct {
 	Prefix        string
-	LocalPasses   int // passes within this process while another process waits
+	SlottedKeys   bool // lay out the keys for a proxy in front of several servers
+	LocalPasses   int  // passes within this process while another process waits
 	Replicas      transport.Replicas
 	Quarantine    time.Duration // 0: none
 	Margin        time.Duration // how much earlier a deadline is than the expiry on the server; negative: 1 % of the lease + 2 ms
@@ -95,7 +96,7 @@ type Engine struct {
 	peeking  *transport.Trickle // paces peeks
 	slots    slots
 	inboxes  *inbox.Inboxes
-	inbox    *inbox.Inbox // for all locks; nil in a Cluster, where each slot has one
+	inbox    *inbox.Inbox // for all locks; nil if each slot has one
 	detector *deadlock.Detector
 	recovery recovery
 	identity identityWatcher
@@ -116,9 +117,9 @@ type shard struct {
 
 // New returns an engine. It sends nothing, unless it has to ask what kind of server rdb talks to.
 func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
-	topology, err := transport.TopologyOf(rdb, cfg.Prefix)
+	topology, err := transport.TopologyOf(rdb, cfg.Prefix, cfg.SlottedKeys)
 	if err == nil {
-		err = cfg.Replicas.Check(rdb)
+		err = cmp.Or(topology.Check(cfg.Quarantine, cfg.Replicas), cfg.Replicas.Check(rdb))
 	}
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	_, _ = rand.Read(random) // never fails
 	e := &Engine{
 		cfg: cfg, rdb: rdb,
-		layout:   script.NewLayout(cfg.Prefix, topology.Cluster),
+		layout:   script.NewLayout(cfg.Prefix, topology),
 		sender:   transport.NewSender(rdb, topology, min(time.Second, cfg.UnlockTimeout/2), cfg.Replicas),
 		process:  processName(random),
 		idStem:   script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
@@ -141,12 +142,12 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.scripts = script.NewSet(params)
 	e.pacer, e.polling, e.peeking = transport.NewPacer(e.sender), transport.NewPacer(e.sender), transport.NewTrickle(e.sender)
 	e.schedule = timers.New(e.endRound)
-	e.inboxes = inbox.NewInboxes(inbox.Config{Client: rdb, Sender: e.sender, Schedule: e.schedule, Reader: reader{e}, Logger: cfg.Logger})
-	if e.inboxes.Cluster == nil {
+	e.inboxes = inbox.NewInboxes(inbox.Config{Client: rdb, Sender: e.sender, Schedule: e.schedule, Reader: reader{e}, Logger: cfg.Logger, PerSlot: topology.HasSlots()})
+	if !topology.HasSlots() {
 		e.inbox = inbox.New(e.layout.Inbox(e.process, nil))
 	}
 	e.detector = deadlock.NewDetector(cfg.Waits, site{e})
-	e.slots.init(e, topology.Cluster)
+	e.slots.init(e, topology)
 	e.recovery.init(e)
 	e.probe = transport.NewProbe(e.sender, e.schedule, cfg.Prefix, cfg.Logger)
 	e.identity.init(e, topology)
@@ -277,8 +278,8 @@ func (e *Engine) Config() Config { return e.cfg }
 // Process returns the name by which an operator recognises this process.
 func (e *Engine) Process() string { return e.process }
 
-// IsCluster reports whether the server is a Cluster, which moves keys from node to node.
-func (e *Engine) IsCluster() bool { return e.slots.cluster }
+// Topology returns the kind of servers that have the locks.
+func (e *Engine) Topology() transport.Topology { return e.slots.topology }
 
 // Addr returns the address of the server, or "" if it is unknown.
 func (e *Engine) Addr() string {

@@ -12,6 +12,7 @@ import (
 	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // An entry is the state of one key in this process. It exists while one of its cohorts is in use. The shard's mutex guards it.
@@ -316,8 +317,7 @@ func lockKeyOf(v any) lockKey {
 	return lockKey{}
 }
 
-// A slot is what the locks in one slot of a Cluster share: a fencing counter and, if the Cluster has sharded channels, an inbox.
-// Without a Cluster all locks share one slot.
+// A slot is what the locks in one slot share: a fencing counter and an inbox. If the servers have no slots, all locks share one.
 type slot struct {
 	inbox    *inbox.Inbox
 	greatest atomic.Int64 // the greatest fencing token that this process has seen
@@ -326,21 +326,21 @@ type slot struct {
 
 // slots are the slots of all locks that this process has used.
 type slots struct {
-	cluster bool
-	only    *slot // without a Cluster
+	topology transport.Topology
+	only     *slot // nil if the servers have slots
 
-	bySlot sync.Map // in a Cluster: a *slot by the key of its fencing counter
+	bySlot sync.Map // a *slot by the key of its fencing counter
 }
 
-func (s *slots) init(e *Engine, cluster bool) {
-	if s.cluster = cluster; !cluster {
+func (s *slots) init(e *Engine, t transport.Topology) {
+	if s.topology = t; !t.HasSlots() {
 		s.only = &slot{inbox: e.inbox}
 	}
 }
 
 // slotOf returns the slot of a lock.
 func (e *Engine) slotOf(keys *script.KeySet) *slot {
-	if !e.slots.cluster {
+	if e.slots.only != nil {
 		return e.slots.only
 	}
 	fence := keys.Fence()

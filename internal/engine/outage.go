@@ -178,7 +178,8 @@ func (y *identityWatcher) init(e *Engine, t transport.Topology) {
 	y.e = e
 	y.timer.SetOwner(y)
 	y.known = make(map[*redis.Client]string)
-	y.replaceable = !t.Single && !t.Cluster
+	y.replaceable = !t.Single && !t.HasSlots()
+	y.off.Store(t.Sharded) // a proxy may answer with the id of any server
 	if y.pause = identityPause; y.replaceable {
 		y.pause = replaceablePause
 	}

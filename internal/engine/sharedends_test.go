@@ -57,7 +57,7 @@ func TestALostLeaseIsLostForAllReadersThatShareIt(t *testing.T) {
 			b.release(h)
 		},
 		"by force": func(b *bubble, _ *hold) {
-			inspector, err := inspect.New(b.rdb, "lockmw", 0)
+			inspector, err := inspect.New(b.rdb, inspect.Config{Prefix: "lockmw"})
 			if err != nil {
 				b.Fatal(err)
 			}

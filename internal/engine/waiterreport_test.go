@@ -15,7 +15,7 @@ const promptly = time.Second
 // status is what an operator sees.
 func (b *bubble) status() *inspect.Status {
 	b.Helper()
-	i, err := inspect.New(b.rdb, DefaultConfig().Prefix, 0)
+	i, err := inspect.New(b.rdb, inspect.Config{Prefix: DefaultConfig().Prefix})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 // Package inbox contains the channels on which a process receives its grants, and the connections that listen to them. A process
-// has one channel for all locks. In a Cluster it has one for each slot, whose messages stay at the node that has the slot. Polls
-// find what messages missed (rule 7 of docs/protocol.md).
+// has one channel for all locks. If the servers have slots it has one for each slot: in a Cluster its messages stay at the node
+// that has the slot, and a proxy can send the subscription to the server that has it. Polls find what messages missed (rule 7 of
+// docs/protocol.md).
 //
 //	inboxes.go          all channels, and the nodes at which they are subscribed
 //	subscriber.go       one connection with subscriptions
@@ -74,12 +75,13 @@ type Config struct {
 	Schedule *timers.Schedule
 	Reader   Reader
 	Logger   *slog.Logger
+	PerSlot  bool // each slot has an inbox
 }
 
 // Inboxes are all channels of a process. They are safe for concurrent use.
 type Inboxes struct {
 	Config
-	// Cluster is the Cluster whose nodes have channels of their own; nil: one channel serves all locks.
+	// Cluster is the Cluster whose nodes have channels of their own; nil: all channels are at one address.
 	Cluster transport.Cluster
 
 	dead      deadSubscription
@@ -96,7 +98,7 @@ type Inboxes struct {
 }
 
 const (
-	// IdleTimeout is how long an Inbox of a Cluster is kept without use. There may be thousands of them.
+	// IdleTimeout is how long the Inbox of a slot is kept without use. There may be thousands of them.
 	IdleTimeout = time.Minute
 )
 

@@ -243,11 +243,13 @@ func (s *subscriber) moved(list []*Inbox) {
 	s.all.wg.Go(func() { s.all.subscribeAgain(list, 1) })
 }
 
-// checkInboxes checks the inboxes of a node of a Cluster from time to time.
+// checkInboxes checks the inboxes of slots from time to time.
 func (s *subscriber) checkInboxes(ctx context.Context) {
-	if now := clock.Now(); s.node != nil && now.Sub(s.checked) >= checkInterval {
+	if now := clock.Now(); s.all.PerSlot && now.Sub(s.checked) >= checkInterval {
 		s.checked = now
-		s.followSlots(ctx)
+		if s.node != nil {
+			s.followSlots(ctx)
+		}
 		s.sweep(ctx, now)
 	}
 }

@@ -48,15 +48,25 @@ type Waiter struct {
 	place string // the name of its kept place
 }
 
-// New returns an Inspector of the locks with a prefix. With a quarantine, the locks that it releases are granted by clients, not by it.
-func New(rdb redis.UniversalClient, prefix string, quarantine time.Duration) (*Inspector, error) {
-	topology, err := transport.TopologyOf(rdb, prefix)
+// A Config is the options of the Clients whose locks are inspected.
+type Config struct {
+	Prefix      string
+	SlottedKeys bool
+	Quarantine  time.Duration // if it is not 0, clients grant the locks that the Inspector releases, not the Inspector
+}
+
+// New returns an Inspector of the locks of such Clients.
+func New(rdb redis.UniversalClient, cfg Config) (*Inspector, error) {
+	topology, err := transport.TopologyOf(rdb, cfg.Prefix, cfg.SlottedKeys)
+	if err == nil {
+		err = topology.Check(cfg.Quarantine, transport.Replicas{})
+	}
 	if err != nil {
 		return nil, err
 	}
-	i := &Inspector{rdb: rdb, topology: topology, layout: script.NewLayout(prefix, topology.Cluster)}
+	i := &Inspector{rdb: rdb, topology: topology, layout: script.NewLayout(cfg.Prefix, topology)}
 	params := script.DefaultParams(topology.Single)
-	params.Quarantine = script.NewQuarantine(rdb, i.layout, quarantine) // it verifies no server, so it trusts none
+	params.Quarantine = script.NewQuarantine(rdb, i.layout, cfg.Quarantine) // it verifies no server, so it trusts none
 	i.scripts = script.NewSet(params)
 	return i, nil
 }

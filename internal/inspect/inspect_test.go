@@ -15,7 +15,7 @@ import (
 
 func newInspector(d *scripttest.Driver) *inspect.Inspector {
 	d.Helper()
-	i, err := inspect.New(d.Redis, "lockmw", 0)
+	i, err := inspect.New(d.Redis, inspect.Config{Prefix: "lockmw"})
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestAScanReportsAnErrorImmediately(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return nil, syscall.ECONNREFUSED
 		}
-		i, err := inspect.New(s.NewClient(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries, o.Dialer = -1, 1, dials }), "lockmw", 0)
+		i, err := inspect.New(s.NewClient(t, func(o *redis.Options) { o.MaxRetries, o.DialerRetries, o.Dialer = -1, 1, dials }), inspect.Config{Prefix: "lockmw"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ const prefix = "lockmw"
 // put stores a held lock with this many tickets in its queue.
 func put(t *testing.T, rdb redis.UniversalClient, cluster bool, key string, tickets int) {
 	t.Helper()
-	l := script.NewLayout(prefix, cluster)
+	l := script.NewLayout(prefix, transport.Topology{Cluster: cluster})
 	n := l.KeySet(key)
 	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		p.HSet(t.Context(), n.Holder(), "id", "a.1", "owner", "owner", "token", time.Now().UnixMicro(), "inbox", l.InboxPrefix()+"web-1")
@@ -56,7 +56,7 @@ func onManyLocks(t *testing.T, test func(i *Inspector, keys map[string]int)) {
 			keys[key] = j % 3 / 2 * 2
 			put(t, rdb, false, key, keys[key])
 		}
-		i, err := New(rdb, prefix, 0)
+		i, err := New(rdb, Config{Prefix: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestAScanReportsAnUnreachableServer(t *testing.T) {
 	for j := range 2 * batchSize {
 		put(t, rdb, false, fmt.Sprint("user:", j), 0)
 	}
-	i, err := New(rdb, prefix, 0)
+	i, err := New(rdb, Config{Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestAScanKeepsToItsShareOfTheTime(t *testing.T) {
 			for j := range 3 * batchSize {
 				put(t, rdb, false, fmt.Sprint("user:", j), 0)
 			}
-			i, err := New(rdb, prefix, 0)
+			i, err := New(rdb, Config{Prefix: prefix})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -333,7 +333,7 @@ func TestAScanOfACluster(t *testing.T) {
 			put(t, rdb, true, key, keys[key])
 		}
 	}
-	i, err := New(rdb, prefix, 0)
+	i, err := New(rdb, Config{Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestAStatusIsReadWhenItsSlotHasMoved(t *testing.T) {
 	rdb := c.Client(t)
 	key := c.KeyAt(0)
 	put(t, rdb, true, key, 2)
-	i, err := New(rdb, prefix, 0)
+	i, err := New(rdb, Config{Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,9 @@ type Server struct {
 // Prefix returns the key prefix of the locks.
 func (i *Inspector) Prefix() string { return strings.TrimSuffix(i.layout.InboxPrefix(), ":inbox:") }
 
+// HasSlottedKeys reports whether the locks are laid out for a proxy in front of several servers.
+func (i *Inspector) HasSlottedKeys() bool { return i.topology.Sharded }
+
 // Servers returns a description of each master.
 func (i *Inspector) Servers(ctx context.Context) ([]Server, error) {
 	nodes, err := i.masters(ctx)

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 //go:embed list.lua
@@ -60,7 +61,7 @@ type Reader struct {
 
 // NewReader returns a Reader for the Redis of asynq's queues.
 func NewReader(rdb redis.UniversalClient, prefix string) *Reader {
-	return &Reader{rdb: rdb, layout: script.NewLayout(prefix, false)} // the keys of holders are the same in a Cluster
+	return &Reader{rdb: rdb, layout: script.NewLayout(prefix, transport.Topology{})} // the keys of holders are the same in all layouts
 }
 
 // Tasks returns the tasks that wait for a key. It returns none if Redis has no queues of asynq.

@@ -5,19 +5,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A Layout makes the Redis keys and channels of all locks with one prefix.
 type Layout struct {
-	prefix  string
-	cluster bool
-	fence   any // key of the fencing counter, except in a Cluster
-	alive   any // key of the hash of live processes, except in a Cluster
+	prefix   string
+	topology transport.Topology
+	fence    any // key of the fencing counter, if there are no slots
+	alive    any // key of the hash of live processes, if there are no slots
 }
 
-// NewLayout returns the Layout for a prefix.
-func NewLayout(prefix string, cluster bool) Layout {
-	return Layout{prefix: prefix, cluster: cluster, fence: prefix + fenceSuffix, alive: prefix + aliveSuffix}
+// NewLayout returns the Layout for a prefix. If the servers have slots, each slot has a fencing counter, a hash of live processes
+// and an inbox for each process; otherwise all locks share them.
+func NewLayout(prefix string, t transport.Topology) Layout {
+	return Layout{prefix: prefix, topology: t, fence: prefix + fenceSuffix, alive: prefix + aliveSuffix}
 }
 
 // A KeySet contains the Redis keys of one lock. All share one hash tag, except the fencing counter and the hash of live
@@ -40,8 +43,8 @@ const (
 func (l *Layout) KeySet(key string) KeySet {
 	tag := escape(key)
 	fence, alive := l.fence, l.alive
-	if l.cluster { // not derived from l.fence, which may be the prefix of other locks
-		both := l.prefix + ":{" + slotTag(slotOf(tag)) + "}"
+	if l.topology.HasSlots() { // not derived from l.fence, which may be the prefix of other locks
+		both := l.slotPrefix(slotTag(slotOf(tag)))
 		both += fenceSuffix + both + aliveSuffix
 		cut := (len(both) + len(fenceSuffix) - len(aliveSuffix)) / 2
 		fence, alive = both[:cut], both[cut:]
@@ -106,22 +109,26 @@ func (l *Layout) QueueOf(redisKey string) (key string, ok bool) {
 
 var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// Inbox returns the channel of a process. If keys is not nil, it is the sharded channel in the slot of that lock in a Cluster:
-// its name ends with the slot's tag, by which the scripts recognise it.
+// Inbox returns the channel of a process. If keys is not nil, it is the channel in the slot of that lock. In a Cluster it is a
+// sharded channel: its name ends with the slot's tag, by which the scripts recognise it. A proxy may not know sharded channels, so
+// behind a proxy plainSuffix follows.
 func (l *Layout) Inbox(process string, keys *KeySet) string {
 	name := l.InboxPrefix() + process
 	if keys == nil {
 		return name
 	}
-	tag := strings.TrimSuffix(strings.TrimPrefix(keys.Fence(), l.prefix+":"), fenceSuffix)
-	return name + ":" + tag
+	name += ":" + strings.TrimSuffix(strings.TrimPrefix(keys.Fence(), l.prefix+":"), fenceSuffix)
+	if l.topology.Sharded {
+		name += plainSuffix
+	}
+	return name
 }
 
 // AliveOf returns the key of the hash of live processes in the slot of an inbox.
 func (l *Layout) AliveOf(inbox string) any {
 	process := l.ProcessOf(inbox)
 	if tag := inbox[len(l.InboxPrefix())+len(process):]; tag != "" {
-		return l.prefix + tag + aliveSuffix
+		return l.prefix + strings.TrimSuffix(tag, plainSuffix) + aliveSuffix
 	}
 	return l.alive
 }
@@ -134,7 +141,7 @@ func (l *Layout) ProcessOf(inbox string) string { return processOf(inbox, l.Inbo
 
 func processOf(inbox, prefix string) string {
 	process := strings.TrimPrefix(inbox, prefix)
-	if strings.HasSuffix(process, "}") {
+	if strings.HasSuffix(process, "}") || strings.HasSuffix(process, "}"+plainSuffix) {
 		if i := strings.LastIndex(process, ":{"); i >= 0 {
 			return process[:i]
 		}
@@ -150,6 +157,7 @@ const (
 	doneInfix     = ":done:"
 	fenceSuffix   = ":fence"
 	aliveSuffix   = ":alive"
+	plainSuffix   = ":plain" // of an inbox
 )
 
 // Holder returns the key of the hash of the holder, of all readers, or of all permits.
@@ -242,7 +250,7 @@ const CounterPattern = "*:fence"
 func PrefixOfCounter(key string) (prefix string, ok bool) {
 	prefix, ok = strings.CutSuffix(key, fenceSuffix)
 	if tagged, tag, found := strings.Cut(prefix, ":{"); found && strings.HasSuffix(tag, "}") {
-		prefix = tagged // in a Cluster each slot has a counter
+		prefix = tagged // each slot may have a counter
 	}
 	return prefix, ok && prefix != "" && !strings.ContainsAny(prefix, "{}")
 }

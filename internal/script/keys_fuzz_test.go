@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 var oddKeys = []string{
@@ -46,7 +47,7 @@ func FuzzKeySets(f *testing.F) {
 
 // A name in Redis that reads as a lock's is that lock's.
 func FuzzKeyOf(f *testing.F) {
-	layout := NewLayout("lockmw", false)
+	layout := NewLayout("lockmw", transport.Topology{})
 	holderOf := func(key string) string {
 		s := layout.KeySet(key)
 		return s.Holder()
@@ -74,7 +75,7 @@ func isPrefix(prefix string) bool {
 
 // keysOf returns the Redis keys of a lock by what they are.
 func keysOf(cluster bool, prefix, key string) map[string]string {
-	layout := NewLayout(prefix, cluster)
+	layout := NewLayout(prefix, transport.Topology{Cluster: cluster})
 	s := layout.KeySet(key)
 	return map[string]string{
 		"holder": s.Holder(), "queue": s.Queue(), "tickets": s.Tickets(), "queue of readers": s.ReadQueue(), "fence": s.Fence(),
@@ -84,7 +85,7 @@ func keysOf(cluster bool, prefix, key string) map[string]string {
 
 func checkKeys(t *testing.T, cluster bool, prefix, key string) {
 	t.Helper()
-	layout := NewLayout(prefix, cluster)
+	layout := NewLayout(prefix, transport.Topology{Cluster: cluster})
 	names := keysOf(cluster, prefix, key)
 	want := keySlot(names["holder"])
 	if got := slotOf(escape(key)); got != want {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 func TestSlotIsThatOfTheClusterSpecification(t *testing.T) {
@@ -19,7 +21,7 @@ func TestSlotIsThatOfTheClusterSpecification(t *testing.T) {
 }
 
 func TestKeysOfALockShareASlot(t *testing.T) {
-	layout := NewLayout("lockmw", true)
+	layout := NewLayout("lockmw", transport.Topology{Cluster: true})
 	tag := func(key string) string {
 		_, rest, _ := strings.Cut(key, "{")
 		tag, _, _ := strings.Cut(rest, "}")
@@ -37,7 +39,7 @@ func TestKeysOfALockShareASlot(t *testing.T) {
 }
 
 func TestKeySetsDoNotCollide(t *testing.T) {
-	layout := NewLayout("lockmw", false)
+	layout := NewLayout("lockmw", transport.Topology{})
 	rapid.Check(t, func(t *rapid.T) {
 		gen := rapid.OneOf(
 			rapid.StringOfN(rapid.SampledFrom([]rune("a:{}%25\x00\n ")), 1, -1, -1),

@@ -21,7 +21,7 @@ type quarantined struct {
 
 func newQuarantined(d *scripttest.Driver, length time.Duration) *quarantined {
 	params := script.DefaultParams(true)
-	params.Quarantine = script.NewQuarantine(d.Redis, script.NewLayout("lockmw", false), length)
+	params.Quarantine = script.NewQuarantine(d.Redis, script.NewLayout("lockmw", transport.Topology{}), length)
 	q := &quarantined{d, script.NewSet(params), transport.NewSender(d.Redis, transport.Topology{Single: true}, time.Second, transport.Replicas{})}
 	d.Cleanup(q.sender.Stop)
 	return q

@@ -31,7 +31,7 @@ type gathering struct {
 
 func gather(t *testing.T, s *redistest.Server) *gathering {
 	g := &gathering{
-		T: t, sees: s.NewClient(t), wire: s.NewWire(), set: script.NewSet(script.DefaultParams(true)), layout: script.NewLayout("lockmw", false),
+		T: t, sees: s.NewClient(t), wire: s.NewWire(), set: script.NewSet(script.DefaultParams(true)), layout: script.NewLayout("lockmw", transport.Topology{}),
 		said: make(map[string]script.Acquired),
 	}
 	g.sender = transport.NewSender(s.NewClient(t, g.wire.Use), transport.Topology{Single: true}, time.Second, transport.Replicas{})

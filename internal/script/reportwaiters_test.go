@@ -13,7 +13,7 @@ import (
 // wantWaiting checks how many calls an operator sees behind the holder, and how many calls share each ticket.
 func wantWaiting(d *scripttest.Driver, when string, behind int, tickets ...int) {
 	d.Helper()
-	i, err := inspect.New(d.Redis, "lockmw", 0)
+	i, err := inspect.New(d.Redis, inspect.Config{Prefix: "lockmw"})
 	if err != nil {
 		d.Fatal(err)
 	}

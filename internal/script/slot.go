@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-const slots = 16384 // in a Cluster
+const slots = 16384 // of a Cluster, and of a proxy that shards
 
-// slotOf returns the slot of a hash tag in a Cluster: CRC16-CCITT (XModem), by the Cluster specification.
+// slotOf returns the slot of a hash tag: CRC16-CCITT (XModem), by the Cluster specification.
 func slotOf(tag string) int {
 	var crc uint16
 	for i := range len(tag) {
@@ -23,8 +23,19 @@ func slotOf(tag string) int {
 	return int(crc % slots)
 }
 
-// slotTag returns a short hash tag in a slot. The fencing counters of a Cluster, one for each slot, have these tags.
+// slotTag returns a short hash tag in a slot. The fencing counters of the slots have these tags.
 func slotTag(slot int) string { return slotTags()[slot] }
+
+// Counters returns the key of the fencing counter that all locks share without slots, and the keys of the counters of all slots.
+func (l *Layout) Counters() (shared string, ofSlots []string) {
+	for _, tag := range slotTags() {
+		ofSlots = append(ofSlots, l.slotPrefix(tag)+fenceSuffix)
+	}
+	return l.prefix + fenceSuffix, ofSlots
+}
+
+// slotPrefix is the prefix of what the locks of a slot share.
+func (l *Layout) slotPrefix(tag string) string { return l.prefix + ":{" + tag + "}" }
 
 var slotTags = sync.OnceValue(func() []string {
 	tags := make([]string, slots)

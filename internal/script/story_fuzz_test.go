@@ -105,7 +105,7 @@ func (s *stage) stranger(letter string, words []string) {
 
 // inspect looks at the lock as an operator does.
 func (s *stage) inspect() {
-	i, err := inspect.New(s.Redis, "lockmw", 0)
+	i, err := inspect.New(s.Redis, inspect.Config{Prefix: "lockmw"})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -254,7 +254,7 @@ func TestAMarkThatIsCutOffIsWrittenAgain(t *testing.T) {
 
 // The note of a tick expires, and hides no lock from an operator.
 func TestTicksAreNoLocks(t *testing.T) {
-	layout := script.NewLayout("lockmw", false)
+	layout := script.NewLayout("lockmw", transport.Topology{})
 	keys := layout.KeySet("report:{daily}")
 	at := time.UnixMilli(1795358195100)
 	if got, want := keys.Tick(at), "lockmw:{report:%7Bdaily%7D}:tick:1795358195100"; got != want {

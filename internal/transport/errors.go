@@ -23,8 +23,9 @@ func Failure(err error) error {
 		return nil
 	case isWrongType(err):
 		return fmt.Errorf("%w: %w", core.ErrWrongType, err)
-	case redis.HasErrorPrefix(err, "CROSSSLOT"):
-		err = fmt.Errorf("the server is a Redis Cluster node, use redis.NewClusterClient: %w", err)
+	case isCrossSlot(err):
+		err = fmt.Errorf("the server wants all keys of a script in one slot: for a Redis Cluster use redis.NewClusterClient, "+
+			"for a proxy use lockmw.WithSlottedKeys: %w", err)
 	case redis.HasErrorPrefix(err, "MOVED"):
 		err = fmt.Errorf("the key is at another Redis Cluster node, use redis.NewClusterClient: %w", err)
 	case isUnauthenticated(err):
@@ -81,7 +82,7 @@ func IsFinal(err error) bool {
 	case err == nil:
 		return false
 	case IsReply(err):
-		return isWrongType(err) || isUnauthenticated(err) || hasPrefix(err, final) || unfitFor(err) != nil
+		return isWrongType(err) || isUnauthenticated(err) || isCrossSlot(err) || hasPrefix(err, final) || unfitFor(err) != nil
 	}
 	_, ok := errors.AsType[*FinalError](err)
 	return ok || isClosed(err) || isTLSMistake(err)
@@ -100,7 +101,7 @@ func (e *FinalError) Unwrap() error { return e.Err }
 func IsFull(err error) bool { return hasPrefix(err, []string{"OOM ", "MISCONF "}) }
 
 var final = []string{
-	"NOPERM", "NOAUTH", "WRONGPASS", "DENIED ", "CROSSSLOT", "unknown command", "AUTH ", "DB index is out of range", "invalid DB index",
+	"NOPERM", "NOAUTH", "WRONGPASS", "DENIED ", "unknown command", "AUTH ", "DB index is out of range", "invalid DB index",
 	"SELECT is not allowed in cluster mode", "This instance has cluster support disabled",
 	"The user executing the script can't ", // NOPERM in a script, before Redis 7.0
 }
@@ -176,6 +177,12 @@ func hasPrefix(err error, prefixes []string) bool {
 
 // oldScriptError finds the error of a command in a script, which before Redis 7.0 follows the place in the script.
 var oldScriptError = regexp.MustCompile(`^ERR Error running script .*?@user_script: \d+: -?(.*)`)
+
+// isCrossSlot reports whether the server refused a script because its keys are in several slots. Redis begins the text with
+// CROSSSLOT; some proxies do not.
+func isCrossSlot(err error) bool {
+	return err != nil && IsReply(err) && strings.Contains(err.Error(), "same slot")
+}
 
 // isWrongType reports whether a key holds something that is not a lock. An embedded server has the word in the middle of its
 // message.

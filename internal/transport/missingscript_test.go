@@ -110,7 +110,7 @@ func newForgetful(t *testing.T) *forgetful {
 func TestNoCallerNoticesThatAServerLostItsScripts(t *testing.T) {
 	f := newForgetful(t)
 	sees := f.s.NewClient(t)
-	layout := script.NewLayout("lockmw", false)
+	layout := script.NewLayout("lockmw", transport.Topology{})
 	for _, replicas := range []int{0, 1} {
 		for _, quarantine := range []time.Duration{0, time.Minute} {
 			for mask := range 1 << (maskBits + 1) {
@@ -194,7 +194,7 @@ func TestNoCallerNoticesThatANodeLostItsScripts(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
 	c := redistest.NewCluster(t, 2, 0)
-	layout := script.NewLayout("lockmw", true)
+	layout := script.NewLayout("lockmw", transport.Topology{Cluster: true})
 	for _, quarantine := range []time.Duration{0, time.Second} {
 		rdb := c.Client(t)
 		rdb.OnNewNode(func(node *redis.Client) {

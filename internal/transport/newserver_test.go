@@ -18,7 +18,7 @@ func TestABatchSendsANewServerEachScriptOnce(t *testing.T) {
 		wire := s.NewWire()
 		sender := transport.NewSender(s.NewClient(t, wire.Use), transport.Topology{Single: true}, time.Second, transport.Replicas{})
 		t.Cleanup(sender.Stop)
-		set, layout, stem := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", false), script.IDStem("a")
+		set, layout, stem := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", transport.Topology{}), script.IDStem("a")
 		const n = 50
 		answers := make(map[int]script.Outcome)
 		var batch []*transport.Call

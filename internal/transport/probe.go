@@ -72,7 +72,7 @@ func (p *Probe) RunNow() {
 	for _, s := range p.try(ctx, info) {
 		p.logger.Warn("lockmw: "+s.Fault+"; "+s.Remedy, "answer", s.Err)
 	}
-	p.s.SetBatching(IsOneServer(ctx, p.s.rdb, p.prefix))
+	p.s.SetBatching(!p.s.sharded && IsOneServer(ctx, p.s.rdb, p.prefix))
 }
 
 // try returns the shortcomings of the server of a scratch key: the nodes of a Cluster run the same software. Redis and Valkey need

@@ -16,7 +16,7 @@ func TestARedirectedRunAcknowledgesNoOther(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
 	c := redistest.NewCluster(t, 2, 1)
-	scripts, layout := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", true)
+	scripts, layout := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", transport.Topology{Cluster: true})
 	sender := transport.NewSender(c.Client(t), transport.Topology{Cluster: true}, time.Second, transport.Replicas{Count: 1, Timeout: time.Second})
 	t.Cleanup(sender.Stop)
 	moves, stays := layout.KeySet(c.KeyAt(0)), layout.KeySet(c.KeyAt(0))

@@ -55,6 +55,7 @@ type Sender struct {
 
 	common          *sendQueue  // to the server; in a Cluster, through its client, which finds the node
 	cluster         Cluster     // nil: not a Cluster
+	sharded         bool        // a proxy hides several servers
 	nodes           sync.Map    // of a Cluster: a *sendQueue by the *redis.Client of the node
 	clusterAnswered atomic.Bool // the Cluster has answered
 
@@ -82,14 +83,14 @@ type Sender struct {
 
 // NewSender returns a Sender. patience is how long a patient caller waits for the first try of its call.
 func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, replicas Replicas) *Sender {
-	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, cluster: ClusterOf(rdb)}
+	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, cluster: ClusterOf(rdb), sharded: t.Sharded}
 	s.reload = newReload(s)
 	s.ctx, s.cancel = context.WithCancel(context.WithValue(context.Background(), senderKey{}, s))
 	s.common = &sendQueue{limit: maxInFlight, waits: &sendQueue{limit: maxInFlight}}
 	if c, ok := rdb.(*redis.Client); ok {
 		s.common = s.newSendQueue(c, maxInFlight)
 	}
-	if t.Cluster {
+	if t.HasSlots() {
 		s.common.limit, s.common.waits.limit = noLimit, noLimit
 	}
 	return s
@@ -114,9 +115,9 @@ func (s *Sender) noteGathering() {
 // SetBatching sets whether batch scripts may be used, which mix the keys of different locks.
 func (s *Sender) SetBatching(on bool) { s.batching.Store(on) }
 
-// CanMultiKey reports whether one script may use the keys of different locks: on one server, or in one slot of a Cluster.
+// CanMultiKey reports whether one script may use the keys of different locks: on one server, or in one slot.
 func (s *Sender) CanMultiKey() bool {
-	if s.cluster != nil || s.batching.Load() {
+	if s.cluster != nil || s.sharded || s.batching.Load() {
 		return true
 	}
 	s.noteGathering()
@@ -256,7 +257,7 @@ func (s *Sender) Note(err error) {
 	if (err == nil || IsReply(err)) && !s.clusterAnswered.Load() {
 		s.clusterAnswered.Store(true)
 	}
-	if err != nil && redis.HasErrorPrefix(err, "CROSSSLOT") {
+	if isCrossSlot(err) {
 		s.batching.Store(false)
 	}
 	s.reload.after(err)

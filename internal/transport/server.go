@@ -19,7 +19,11 @@ import (
 type Topology struct {
 	Cluster bool
 	Single  bool // one plain server, not found by Sentinel
+	Sharded bool // several servers behind a proxy, which shows none of them (WithSlottedKeys)
 }
+
+// HasSlots reports whether the keys of one script must be in one slot.
+func (t Topology) HasSlots() bool { return t.Cluster || t.Sharded }
 
 // A Cluster is the methods that a client of a Cluster has in addition to commands. Types that wrap a *redis.ClusterClient have
 // them.
@@ -49,9 +53,30 @@ func unwrap(rdb redis.UniversalClient) redis.UniversalClient {
 	}
 }
 
-// TopologyOf returns the topology behind rdb, or an error if locks cannot be kept there. It sends nothing, unless the type of rdb
-// does not show what it wraps.
-func TopologyOf(rdb redis.UniversalClient, prefix string) (Topology, error) {
+// TopologyOf returns the topology behind rdb, or an error if locks cannot be kept there. slotted says that the servers behind a
+// client that is not for a Cluster need keys in slots. TopologyOf sends nothing, unless the type of rdb does not show what it wraps.
+func TopologyOf(rdb redis.UniversalClient, prefix string, slotted bool) (Topology, error) {
+	t, err := visibleTopology(rdb, prefix)
+	if err == nil && slotted && !t.Cluster {
+		return Topology{Sharded: true}, nil
+	}
+	return t, err
+}
+
+// Check refuses settings that rely on knowing the server of a key, which a proxy does not show.
+func (t Topology) Check(quarantine time.Duration, replicas Replicas) error {
+	switch {
+	case t.Sharded && quarantine > 0:
+		return fmt.Errorf("%w: WithQuarantine cannot tell behind a proxy whether the server of a key has lost locks: omit it, or WithSlottedKeys",
+			core.ErrInvalidOption)
+	case t.Sharded && replicas.Count > 0:
+		return fmt.Errorf("%w: WithReplicas sends WAIT, which names no key, so a proxy may ask another server than the lock's: omit it, or WithSlottedKeys",
+			core.ErrInvalidOption)
+	}
+	return nil
+}
+
+func visibleTopology(rdb redis.UniversalClient, prefix string) (Topology, error) {
 	switch {
 	case option.IsNil(rdb):
 		return Topology{}, fmt.Errorf("%w: the redis client is nil", core.ErrInvalidOption)
@@ -160,13 +185,15 @@ func IsOneServer(ctx context.Context, rdb redis.UniversalClient, prefix string) 
 	return one
 }
 
+// RunID is a script that returns the run id of its server.
+const RunID = "return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')"
+
 // runsOnOne reports whether scripts with different keys run on the same server. It returns an error if that cannot be determined,
 // because INFO is not allowed or not supported.
 func runsOnOne(ctx context.Context, rdb redis.UniversalClient, prefix string) (bool, error) {
-	const who = "return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')"
 	answers := make([]*redis.Cmd, 32) // the chance that two servers look like one is 1 in 2^31
 	for i := range answers {
-		answers[i] = redis.NewCmd(ctx, "eval", who, 1, prefix+":probe:"+strconv.Itoa(i))
+		answers[i] = redis.NewCmd(ctx, "eval", RunID, 1, prefix+":probe:"+strconv.Itoa(i))
 		answers[i].SetFirstKeyPos(FirstKey)
 	}
 	if err := exec(ctx, rdb, answers); err != nil {

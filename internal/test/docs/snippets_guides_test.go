@@ -129,3 +129,10 @@ func wideTick(at time.Time) lockmw.Tick {
 	t := lockmw.Tick{At: at, Within: 15 * time.Minute}
 	return t
 }
+
+func behindProxy() error {
+	rdb := redis.NewClient(&redis.Options{Addr: "redis.example:10000"})
+	locks, err := lockmw.New(rdb, lockmw.WithSlottedKeys())
+	_ = locks
+	return err
+}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/lockpath/note"
+	"github.com/lockmw/go/internal/transport"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -104,7 +105,7 @@ func lock(ctx context.Context, file string) error {
 
 // lockBusy takes the nth lock. A bare redis client holds it, and releases it once the call waits and is subscribed.
 func lockBusy(ctx context.Context, rdb *redis.Client, client *lockmw.Client, key string, nth int) error {
-	layout := script.NewLayout("lockmw", false)
+	layout := script.NewLayout("lockmw", transport.Topology{})
 	keys := layout.KeySet(key)
 	if err := rdb.HSet(ctx, keys.Holder(), "id", "other.1", "token", 1, "owner", "other", "inbox", "lockmw:inbox:other:1:1").Err(); err != nil {
 		return err

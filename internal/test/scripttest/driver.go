@@ -58,7 +58,7 @@ func newDriver(t testing.TB, rdb *redis.Client, key string, cluster bool) *Drive
 	d := &Driver{
 		Redis: rdb, Key: key,
 		scripts: script.NewSet(script.DefaultParams(true)),
-		layout:  script.NewLayout("lockmw", cluster),
+		layout:  script.NewLayout("lockmw", transport.Topology{Cluster: cluster}),
 		sender:  transport.NewSender(rdb, transport.Topology{Single: true}, time.Second, transport.Replicas{}),
 		answer:  new(lastAnswer),
 	}

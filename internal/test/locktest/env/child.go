@@ -23,6 +23,7 @@ type ChildSpec struct {
 	Cluster bool
 	Master  string // the master's name in Sentinel; "" without Sentinel
 	Prefix  string
+	Slotted bool   // with WithSlottedKeys
 	Kind    string // Mode of the Config that makes the Locker; "" for the Client itself
 }
 
@@ -62,7 +63,8 @@ func (s ChildSpec) run(roles Roles, configs []Config, orders *json.Decoder, repo
 	}
 	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: s.Addrs, MasterName: s.Master, IsClusterMode: s.Cluster})
 	defer rdb.Close()
-	c, err := lockmw.New(rdb, lockmw.WithPrefix(s.Prefix), lockmw.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	opts := append(Config{Slotted: s.Slotted}.layout(s.Prefix), lockmw.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	c, err := lockmw.New(rdb, opts...)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -48,7 +49,7 @@ func (e *Env) ClientOver(edit func(*redis.Options), opts ...lockmw.ClientOption)
 	}
 	wire := e.Server.NewWire()
 	logger := slog.New(slog.NewTextHandler(e.TB.Output(), nil))
-	opts = append([]lockmw.ClientOption{lockmw.WithPrefix(e.Server.Prefix), lockmw.WithLogger(logger)}, opts...)
+	opts = slices.Concat(e.Config.layout(e.Server.Prefix), []lockmw.ClientOption{lockmw.WithLogger(logger)}, opts)
 	if e.Config.OverNodes != nil {
 		return e.overNodes(wire, edit, opts)
 	}

@@ -36,6 +36,8 @@ type Config struct {
 	External func(t testing.TB) (redistest.Deployment, bool)
 	// Several tells that Server starts several servers. All scenarios share them.
 	Several bool
+	// Slotted gives the Clients WithSlottedKeys.
+	Slotted bool
 	// Wrap makes the Locker of a Client. Nil: the Client itself.
 	Wrap func(c *lockmw.Client) lockmw.Locker
 	// OverNodes makes a Locker over Clients of independent servers. Nil: the Locker uses one Client.
@@ -66,6 +68,15 @@ func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 			s := redistest.External(t)
 			return s, s != nil
 		},
+	}
+}
+
+// Slotted returns the Config of a Locker with WithSlottedKeys over a real server that refuses scripts whose keys are in several
+// slots, in real time. The server is the only node of a Cluster, which its clients do not know.
+func Slotted(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
+	return Config{
+		Mode: mode, Wrap: wrap, Slotted: true,
+		Server: func(t testing.TB) redistest.Deployment { return redistest.Slotted(t) },
 	}
 }
 
@@ -123,6 +134,15 @@ func Sentinel(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 			return s, s != nil
 		},
 	}
+}
+
+// layout returns the options that determine the keys of a Client.
+func (c Config) layout(prefix string) []lockmw.ClientOption {
+	opts := []lockmw.ClientOption{lockmw.WithPrefix(prefix)}
+	if c.Slotted {
+		opts = append(opts, lockmw.WithSlottedKeys())
+	}
+	return opts
 }
 
 // realTime reports whether scenarios run on a real server.

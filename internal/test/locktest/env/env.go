@@ -210,10 +210,7 @@ func (e *Env) Reaped(key string) {
 // Force releases a hold with ForceUnlock.
 func (e *Env) Force(key string, h lockmw.Holder) {
 	e.T.Helper()
-	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))
-	if err != nil {
-		e.T.Fatal(err)
-	}
+	inspector := e.Server.Inspector()
 	e.Rec.Forfeit()
 	if err := inspector.ForceUnlock(e.Ctx, key, h); err != nil {
 		e.T.Errorf("ForceUnlock: %v", err)

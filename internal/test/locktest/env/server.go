@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/transport"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -91,7 +92,7 @@ func (s *Server) Child(role string) ChildSpec {
 	o := s.all.Options()
 	return ChildSpec{
 		Role: role, Addrs: o.Addrs, Master: o.MasterName, Cluster: o.IsClusterMode,
-		Prefix: s.Prefix, Kind: s.e.Config.Kind(),
+		Prefix: s.Prefix, Slotted: s.e.Config.Slotted, Kind: s.e.Config.Kind(),
 	}
 }
 
@@ -106,15 +107,25 @@ func (s *Server) TicketsKey(key string) string {
 	return s.RedisKey(key) + ":" + s.permits() + "tickets"
 }
 
-// Alive returns, by inbox, when processes that wait for a key were last seen. In a Cluster it may include processes that wait
+// Alive returns, by inbox, when processes that wait for a key were last seen. If there are slots it may include processes that wait
 // for other keys.
 func (s *Server) Alive(key string) map[string]string {
-	_, cluster := s.Admin.(*redis.ClusterClient)
-	layout := script.NewLayout(s.Prefix, cluster)
-	keys := layout.KeySet(key)
+	keys := s.keySet(key)
 	all := s.Admin.HGetAll(s.e.Ctx, keys.Alive()).Val()
 	maps.DeleteFunc(all, func(inbox, _ string) bool { return strings.HasPrefix(inbox, "#") })
 	return all
+}
+
+// FenceKey returns the Redis key of the fencing counter of key.
+func (s *Server) FenceKey(key string) string {
+	keys := s.keySet(key)
+	return keys.Fence()
+}
+
+func (s *Server) keySet(key string) script.KeySet {
+	_, cluster := s.Admin.(*redis.ClusterClient)
+	layout := script.NewLayout(s.Prefix, transport.Topology{Cluster: cluster, Sharded: s.e.Config.Slotted})
+	return layout.KeySet(key)
 }
 
 // permits returns the prefix of a semaphore's Redis key names.
@@ -125,14 +136,20 @@ func (s *Server) permits() string {
 	return ""
 }
 
-// Status returns an Inspector's status of key.
-func (s *Server) Status(key string) lockmw.Status {
+// Inspector returns an Inspector of the scenario's locks.
+func (s *Server) Inspector() *lockmw.Inspector {
 	s.e.T.Helper()
-	inspector, err := lockmw.NewInspector(s.Admin, lockmw.WithPrefix(s.Prefix))
+	inspector, err := lockmw.NewInspector(s.Admin, s.e.Config.layout(s.Prefix)...)
 	if err != nil {
 		s.e.T.Fatal(err)
 	}
-	status, err := inspector.Get(s.e.Ctx, key)
+	return inspector
+}
+
+// Status returns an Inspector's status of key.
+func (s *Server) Status(key string) lockmw.Status {
+	s.e.T.Helper()
+	status, err := s.Inspector().Get(s.e.Ctx, key)
 	if err != nil {
 		s.e.T.Error(err)
 	}

@@ -38,11 +38,7 @@ func kindsInOneQueue(e *env.Env) {
 // inspect returns an Inspector's status of key.
 func inspect(e *env.Env, key string) lockmw.Status {
 	e.T.Helper()
-	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	status, err := inspector.Get(e.Ctx, key)
+	status, err := e.Server.Inspector().Get(e.Ctx, key)
 	if err != nil {
 		e.T.Fatalf("inspecting: %v", err)
 	}

@@ -15,10 +15,7 @@ var shownTickets = withTickets([]env.Scenario{
 
 // ticketShown inspects a caller's place while the caller waits, is away, is back, and holds the lock.
 func ticketShown(e *env.Env) {
-	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))
-	if err != nil {
-		e.T.Fatal(err)
-	}
+	inspector := e.Server.Inspector()
 	a, q := e.Client(), newLine(e, e.Key("item"))
 	shows := func(when string, want ...string) {
 		e.T.Helper()

@@ -75,11 +75,7 @@ func beats(e *env.Env, key string) {
 // tickets returns the tickets in key's queue.
 func tickets(e *env.Env, key string) (ids []string) {
 	e.T.Helper()
-	inspector, err := lockmw.NewInspector(e.Server.Admin, lockmw.WithPrefix(e.Server.Prefix))
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	status, err := inspector.Get(e.Ctx, key)
+	status, err := e.Server.Inspector().Get(e.Ctx, key)
 	if err != nil {
 		e.T.Error(err)
 	}

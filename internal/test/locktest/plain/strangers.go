@@ -64,9 +64,11 @@ func strangerBehindHolder(e *env.Env, kind string, where func(key string) string
 func strangerAtFence(e *env.Env) {
 	c := e.Client()
 	for kind := range env.Plants {
-		e.Server.Admin.Del(e.Ctx, e.Server.Prefix+":fence")
-		check := e.Server.Plant(kind, e.Server.Prefix+":fence")
-		_, _, err := e.Rec.Lock(e.Ctx, c, e.Key("user"), lockmw.WithWait(0))
+		key := e.Key("user")
+		fence := e.Server.FenceKey(key)
+		e.Server.Admin.Del(e.Ctx, fence)
+		check := e.Server.Plant(kind, fence)
+		_, _, err := e.Rec.Lock(e.Ctx, c, key, lockmw.WithWait(0))
 		e.Is("TryLock with a "+kind+" as the counter", err, lockmw.ErrWrongType)
 		check()
 	}
