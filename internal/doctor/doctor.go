@@ -6,6 +6,7 @@
 //	memory.go    memory, eviction, persistence, quarantine, and the state of replicas
 //	clocks.go    the clocks of the servers
 //	client.go    the timeouts of the client
+//	layout.go    whether all processes lay out their keys in the same way
 //	rights.go    the rights of the user for locks and asynq, tried on scratch keys
 //	scripting.go what scripts may do, the lifetime of keys, and whether scripts are atomic, tried on scratch keys
 //	messages.go  whether messages arrive
@@ -71,13 +72,13 @@ type Options struct {
 
 // ReadOnlyChecks and WritingChecks are the names of all checks, in the order in which they run. With Asynq, "asynq" follows "rights".
 var (
-	ReadOnlyChecks = []string{"connection", "server", "address", "role", "memory", "eviction", "persistence", "quarantine", "replicas", "clocks", "client"}
+	ReadOnlyChecks = []string{"connection", "server", "address", "role", "memory", "eviction", "persistence", "quarantine", "replicas", "clocks", "client", "layout"}
 	WritingChecks  = []string{"rights", "scripting", "expiry", "atomicity", "messages", "scripts", "lock", "hand-over"}
 )
 
 // Examine runs the checks in order and yields their findings. It takes a few seconds. It writes keys below the prefix, which expire, and
 // raises the prefix's counter of fencing tokens, which stays. With ReadOnly it writes nothing. It ends early if a server does not answer
-// or if the user lacks a right that every lock needs.
+// or if the user lacks a right that every lock needs, and before it would write in a second layout.
 func Examine(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		e := &examination{rdb: rdb, options: o, patience: patience}
@@ -90,7 +91,7 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 					return
 				}
 			}
-			if e.hasFailed("connection", "role", "rights", "scripting", "lock") { // the remaining checks cannot work
+			if e.hasFailed("connection", "role", "layout", "rights", "scripting", "lock") { // the remaining checks cannot work
 				return
 			}
 		}
@@ -118,7 +119,7 @@ type examination struct {
 func (e *examination) checks() []func(context.Context) {
 	checks := []func(context.Context){
 		e.connect, e.checkServers, e.checkAddress, e.checkRoles, e.checkMemory, e.checkEviction, e.checkPersistence, e.checkQuarantine, e.checkReplicas,
-		e.checkClocks, e.checkClient,
+		e.checkClocks, e.checkClient, e.checkLayout,
 	}
 	if !e.options.ReadOnly {
 		checks = append(checks, e.checkRights, e.checkScripting, e.checkExpiry, e.checkAtomicity, e.checkMessages, e.checkScripts, e.checkLock, e.checkHandOver)

@@ -112,6 +112,10 @@ func (e *examination) checkPersistence(ctx context.Context) {
 // checkQuarantine checks whether WithQuarantine can notice that a server has lost locks.
 func (e *examination) checkQuarantine(context.Context) {
 	const check = "quarantine"
+	if e.topology.Sharded {
+		e.note(check, Advice, "do not use WithQuarantine here: New refuses it", "a proxy does not show which server has a key")
+		return
+	}
 	for _, s := range informative(e.masters()) {
 		if _, err := transport.ReplicationID(s.info); err != nil {
 			e.noteOf(s, check, Advice, "do not use WithQuarantine here: it refuses every lock", "%v", err)
@@ -124,6 +128,10 @@ func (e *examination) checkQuarantine(context.Context) {
 
 func (e *examination) checkReplicas(ctx context.Context) {
 	const check = "replicas"
+	if e.topology.Sharded {
+		e.note(check, Unknown, "", "a proxy shows no replicas: a fail-over may lose the newest locks and idempotency records")
+		return
+	}
 	for _, s := range informative(e.masters()) {
 		n := s.number("connected_slaves")
 		least := s.config(ctx, "min-replicas-to-write")

@@ -20,6 +20,7 @@ var remedies = []struct{ of, do string }{
 	{"MISCONF", "the server cannot write to its disk: check the free space and its log"},
 	{"connection refused", "no server listens at this address: check host and port, and whether the server runs"},
 	{"cluster support disabled", "the server is not a Cluster: use a URL for a single server"},
+	{"same slot", "for a proxy, give lockmw.New the option WithSlottedKeys, and this command --slotted-keys; for a Cluster, use a URL for a Cluster"},
 	{"MOVED", "the server belongs to a Cluster: use a URL for a Cluster"},
 	{"first record does not look like a TLS handshake", "the server does not speak TLS at this port: use redis:// instead of rediss://"},
 	{"certificate", "the server's certificate is not trusted: configure its CA certificate"},

@@ -45,6 +45,8 @@ func (e *examination) connect(ctx context.Context) {
 	masters := len(e.masters())
 	replicas := len(e.servers) - masters
 	switch {
+	case e.topology.Sharded:
+		e.note(check, OK, "", "the proxy answers")
 	case e.topology.Cluster:
 		e.note(check, OK, "", "a Cluster of %d masters and %d replicas answers", masters, replicas)
 	case replicas > 0:
@@ -68,7 +70,9 @@ func (e *examination) findServers(ctx context.Context) error {
 		if err := s.ask(ctx); err != nil {
 			return err
 		}
-		e.findReplicas(ctx, s)
+		if !e.topology.Sharded { // otherwise each INFO may come from another server
+			e.findReplicas(ctx, s)
+		}
 		return nil
 	}
 	var mu sync.Mutex
@@ -137,7 +141,8 @@ func (e *examination) checkServers(context.Context) {
 	e.noteSame(e.servers)
 }
 
-// checkAddress checks that the address leads to one server. A proxy may spread connections over several.
+// checkAddress checks that the address leads to one server; with WithSlottedKeys, to one server for each key. A proxy may spread
+// connections over several.
 func (e *examination) checkAddress(ctx context.Context) {
 	const check = "address"
 	if e.topology.Cluster {
@@ -162,8 +167,10 @@ func (e *examination) checkAddress(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	const alone = "calls share no commands, and LockAll takes one lock after the other"
-	ids, connections := runIDs(ctx, client)
+	ids, connections := e.runIDs(ctx, client)
 	switch {
+	case len(ids) == 1 && e.topology.Sharded:
+		e.note(check, OK, "", "leads to one server for a key, on %d connections", connections)
 	case len(ids) == 0 && e.servers[0].info == nil:
 		e.note(check, Unknown, "allow +info for more checks", "unknown whether the address leads to one server, so "+alone)
 	case len(ids) == 0:
@@ -179,7 +186,7 @@ func (e *examination) checkAddress(ctx context.Context) {
 }
 
 // runIDs returns the run ids of the servers that several connections reach, and the number of connections.
-func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids map[string]bool, connections int) {
+func (e *examination) runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids map[string]bool, connections int) {
 	ids = make(map[string]bool)
 	var open [8]*redis.Conn // all open together, so that the pool cannot return one twice
 	defer func() {
@@ -189,17 +196,26 @@ func runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids ma
 	}()
 	for i := range open {
 		open[i] = client.Conn()
-		info, err := transport.ReadInfo(ctx, open[i], "server")
+		id, err := e.runID(ctx, open[i])
 		if err != nil { // the pool may have fewer connections
 			_ = open[i].Close()
 			break
 		}
 		connections++
-		if id := info["run_id"]; transport.IsID(id) {
+		if transport.IsID(id) {
 			ids[id] = true
 		}
 	}
 	return ids, connections
+}
+
+// runID returns the run id of the server; behind a proxy that shards, of the server that has a certain key.
+func (e *examination) runID(ctx context.Context, conn *redis.Conn) (string, error) {
+	if e.topology.Sharded {
+		return conn.Eval(ctx, transport.RunID, []string{e.options.Prefix + ":probe"}).Text()
+	}
+	info, err := transport.ReadInfo(ctx, conn, "server")
+	return info["run_id"], err
 }
 
 // checkRoles checks that the servers are masters.

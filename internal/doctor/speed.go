@@ -51,8 +51,14 @@ func (e *examination) checkScripts(ctx context.Context) {
 
 // newClient returns a Client for the keys of the check.
 func (e *examination) newClient() (*lockmw.Client, error) {
-	return lockmw.New(e.rdb, lockmw.WithPrefix(e.options.Prefix), lockmw.WithLogger(slog.New(slog.DiscardHandler)),
-		lockmw.WithLease(e.options.Lease), lockmw.WithWait(e.patience))
+	opts := []lockmw.ClientOption{
+		lockmw.WithPrefix(e.options.Prefix), lockmw.WithLogger(slog.New(slog.DiscardHandler)), lockmw.WithLease(e.options.Lease),
+		lockmw.WithWait(e.patience),
+	}
+	if e.options.SlottedKeys {
+		opts = append(opts, lockmw.WithSlottedKeys())
+	}
+	return lockmw.New(e.rdb, opts...)
 }
 
 // checkLock measures the time of an uncontended lock.
