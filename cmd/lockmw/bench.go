@@ -63,8 +63,8 @@ func (b *benchmark) run(ctx context.Context) error {
 	if _, err := b.connect(ctx); err != nil {
 		return err
 	}
-	locks, err := lockmw.New(b.conn.client, lockmw.WithPrefix(b.prefix), lockmw.WithLogger(slog.New(slog.DiscardHandler)),
-		lockmw.WithWait(time.Minute))
+	locks, err := lockmw.New(b.conn.client, append(b.layout(b.prefix), lockmw.WithLogger(slog.New(slog.DiscardHandler)),
+		lockmw.WithWait(time.Minute))...)
 	if err != nil {
 		return err
 	}

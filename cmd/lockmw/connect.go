@@ -18,6 +18,8 @@ import (
 // An address is the location of Redis with the credentials.
 type address struct {
 	url, user, password, passwordFile, ca, cert, key string
+
+	slotted bool // it is a proxy that looks like one server: see lockmw.WithSlottedKeys
 }
 
 // A connection is a client of the server with the offset of the server's clock.
@@ -202,7 +204,7 @@ func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets
 		return nil, err
 	}
 	conn := &connection{client: p.client(), place: p}
-	if !p.sentinel && !p.cluster {
+	if !p.sentinel && !p.cluster && !a.slotted {
 		if err := conn.lookAtServer(ctx, p); err != nil {
 			conn.close()
 			return nil, err

@@ -58,7 +58,7 @@ func (v *visit) run(ctx context.Context) error {
 	if _, err := v.connect(ctx); err != nil {
 		return err
 	}
-	options := doctor.Options{Prefix: v.prefix, Lease: v.lease, Borrowed: true, Asynq: v.asynq, ReadOnly: v.readOnly}
+	options := doctor.Options{Prefix: v.prefix, SlottedKeys: v.redis.slotted, Lease: v.lease, Borrowed: true, Asynq: v.asynq, ReadOnly: v.readOnly}
 	counts := make(map[doctor.Verdict]int)
 	for f := range doctor.Examine(ctx, v.conn.client, options) {
 		counts[f.Verdict]++

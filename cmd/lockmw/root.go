@@ -102,6 +102,7 @@ For verify, 1 also means that a promise was broken.`,
 	f.StringVar(&c.redis.cert, "tls-cert", "", "file with the client certificate")
 	f.StringVar(&c.redis.key, "tls-key", "", "file with the key of the client certificate")
 	f.StringVar(&c.prefix, "prefix", "lockmw", "key prefix; must match lockmw.WithPrefix")
+	f.BoolVar(&c.redis.slotted, "slotted-keys", false, "Redis is a proxy in front of several servers; must match lockmw.WithSlottedKeys")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "timeout for each answer of Redis")
 	f.BoolVar(&c.json, "json", false, "print JSON, one object per line")
 	root.SetVersionTemplate("lockmw {{.Version}}\n")
@@ -166,11 +167,20 @@ func (c *command) connect(ctx context.Context) (*lockmw.Inspector, error) {
 		return nil, err
 	}
 	c.conn = conn
-	inspector, err := lockmw.NewInspector(conn.client, lockmw.WithPrefix(c.prefix))
+	inspector, err := lockmw.NewInspector(conn.client, c.layout(c.prefix)...)
 	if errors.Is(err, lockmw.ErrInvalidOption) {
 		return nil, usage("--prefix: %v", err)
 	}
 	return inspector, err
+}
+
+// layout returns the options that determine the keys of locks.
+func (c *command) layout(prefix string) []lockmw.ClientOption {
+	opts := []lockmw.ClientOption{lockmw.WithPrefix(prefix)}
+	if c.redis.slotted {
+		opts = append(opts, lockmw.WithSlottedKeys())
+	}
+	return opts
 }
 
 // A build describes how this program was built.

@@ -98,6 +98,8 @@ func (v *proof) check(args []string) error {
 		return usage("--share: more than 0 and at most 1")
 	case v.replicas < 0 || v.replicas > 100:
 		return usage("--replicas: from 0 to 100")
+	case v.replicas > 0 && v.redis.slotted:
+		return usage("--replicas: a proxy (--slotted-keys) may send WAIT to another server than the lock's")
 	}
 	return nil
 }
@@ -108,7 +110,7 @@ func (v *proof) run(ctx context.Context) error {
 	}
 	// The access rights of locks include these keys, and these channels.
 	prefix := v.prefix + ":inbox:verify-" + strings.ToLower(rand.Text()[:8])
-	if _, err := lockmw.NewInspector(v.conn.client, lockmw.WithPrefix(prefix)); errors.Is(err, lockmw.ErrInvalidOption) {
+	if _, err := lockmw.NewInspector(v.conn.client, v.layout(prefix)...); errors.Is(err, lockmw.ErrInvalidOption) {
 		return usage("--prefix: %v", err)
 	}
 	out := v.forOperator()
@@ -137,6 +139,7 @@ func (v *proof) run(ctx context.Context) error {
 	o := verify.Options{
 		Client: v.conn.client, Address: address, Connect: connectWorker, Sentinel: v.conn.place.sentinel, Prefix: prefix,
 		For: v.length, Processes: v.processes, Lease: v.lease, Share: v.share, Replicas: v.replicas,
+		SlottedKeys: v.redis.slotted,
 	}
 	if v.failover != "" {
 		o.Failover = v.awaitFailover

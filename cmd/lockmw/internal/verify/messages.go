@@ -15,8 +15,10 @@ type setup struct {
 	Lease    time.Duration
 	Patience time.Duration // the longest wait of a call
 	Replicas int           // lockmw.WithReplicas; 0: without
-	Cost     time.Duration // time of the server for one script
-	Share    float64       // part of the server's time for this process
+
+	SlottedKeys bool          // lockmw.WithSlottedKeys
+	Cost        time.Duration // time of the server for one script
+	Share       float64       // part of the server's time for this process
 }
 
 // An order is a later order of a worker process.

@@ -36,11 +36,13 @@ type Options struct {
 	Sentinel  bool                  // Address is one of Sentinels
 	Prefix    string                // of all keys; unused so far
 	For       time.Duration
-	Processes int                         // at least 2
-	Lease     time.Duration               // of the locks
-	Share     float64                     // part of the server's time
-	Replicas  int                         // lockmw.WithReplicas; 0: without
-	Failover  func(context.Context) error // lets the operator trigger a fail-over, and returns after that; nil: none
+	Processes int           // at least 2
+	Lease     time.Duration // of the locks
+	Share     float64       // part of the server's time
+	Replicas  int           // lockmw.WithReplicas; 0: without
+
+	SlottedKeys bool                        // lockmw.WithSlottedKeys
+	Failover    func(context.Context) error // lets the operator trigger a fail-over, and returns after that; nil: none
 }
 
 // A run is one call of Run.
@@ -79,7 +81,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	defer stop()
 	r := &run{o: o, ctx: inner, keys: newKeys(o.Prefix)}
 	r.setup = setup{
-		Address: o.Address, Prefix: o.Prefix, Lease: o.Lease, Patience: 5*o.Lease + 10*slack, Replicas: o.Replicas,
+		Address: o.Address, Prefix: o.Prefix, Lease: o.Lease, Patience: 5*o.Lease + 10*slack, Replicas: o.Replicas, SlottedKeys: o.SlottedKeys,
 		Share: o.Share * scriptShare / float64(o.Processes),
 	}
 	var ends life

@@ -113,6 +113,9 @@ func (l *life) end() {
 // options are the options of every Client of a run.
 func (s *setup) options() []lockmw.ClientOption {
 	opts := []lockmw.ClientOption{lockmw.WithPrefix(s.Prefix), lockmw.WithLease(s.Lease), lockmw.WithLogger(slog.New(slog.DiscardHandler))}
+	if s.SlottedKeys {
+		opts = append(opts, lockmw.WithSlottedKeys())
+	}
 	if s.Replicas > 0 {
 		opts = append(opts, lockmw.WithReplicas(s.Replicas, time.Second))
 	}
