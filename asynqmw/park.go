@@ -48,7 +48,7 @@ func (g *guard) parkerOf(a *attempt, key string) (*parker, parked.ListID) {
 	if g.locks == nil || a.server == nil {
 		return nil, parked.ListID{}
 	}
-	p := a.server.parker(*g.locks, *g.queues)
+	p := a.server.parker(*g.locks, *g.queues, g.logger())
 	if p.state.isOff() {
 		return nil, parked.ListID{}
 	}
@@ -89,9 +89,7 @@ func (g *guard) park(p *parker, w parked.ListID, a *attempt, mayStay bool, busy 
 // ask puts a task with a busy lock on its list.
 func (g *guard) ask(p *parker, w parked.ListID, a *attempt, stay time.Duration) (parked.Answer, error) {
 	answer, err := p.park(a.ctx, parked.BusyTask{ListID: w, ID: a.id, Began: a.began, Stay: stay, Last: a.last, OnlyIfWoken: g.tooOften(a)})
-	if why := p.state.note(answer.Action, err); why != nil {
-		g.logger().WarnContext(a.ctx, "asynqmw: tasks that meet a busy lock come back after a delay, not when it is free, because they cannot be parked", "queue", a.queue, "task", a.id, "error", why)
-	}
+	p.note(a.ctx, a.queue, a.id, answer.Action, err)
 	return answer, err
 }
 

@@ -3,6 +3,8 @@ package asynqmw
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ type parker struct {
 	server *server
 	locks  core.Backend
 	store  parked.Store
+	logger *slog.Logger
 	state  parkerState
 
 	mu    sync.Mutex
@@ -169,6 +172,9 @@ func (p *parker) continueWake(w parked.ListID, s *keyStats, n int, when parked.W
 		s.gone = nil
 		p.mu.Unlock()
 		done, err := p.store.Wake(w, n, when, gone)
+		if parked.IsUndeclared(err) {
+			p.note(context.Background(), w.Queue, "", parked.Unknown, err)
+		}
 		if done.Moved {
 			p.server.idler.endPause()
 		}
@@ -264,11 +270,21 @@ func (p *parker) isClosed() bool {
 	}
 }
 
-// A parkerState says whether tasks can be parked. They cannot if the queues are in another Redis or the user lacks the rights.
+// note records the outcome of parking or waking a task, and logs why tasks can no longer be parked.
+func (p *parker) note(ctx context.Context, queue, task string, what parked.Action, err error) {
+	if why := p.state.note(what, err); why != nil {
+		p.logger.WarnContext(ctx, "asynqmw: tasks that meet a busy lock come back after a delay, not when it is free, because they cannot be parked",
+			"queue", queue, "task", task, "error", why)
+	}
+}
+
+// A parkerState says whether tasks can be parked. They cannot if the queues are in another Redis, the user lacks the rights, or the
+// server refuses scripts that use undeclared keys.
 type parkerState struct {
-	mu    sync.Mutex
-	works bool
-	off   time.Time // when parking last failed
+	mu      sync.Mutex
+	works   bool
+	off     time.Time // when parking last failed
+	forever bool      // the server refuses undeclared keys, which a park may not meet, but the wake that follows
 }
 
 // offFor is the time before parking is tried again.
@@ -278,7 +294,7 @@ const offFor = time.Minute
 func (s *parkerState) isOff() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.off.IsZero() && time.Since(s.off) < offFor
+	return s.forever || !s.off.IsZero() && time.Since(s.off) < offFor
 }
 
 // note records the outcome of parking a task. It returns why parking is turned off, but only the first time.
@@ -287,6 +303,12 @@ func (s *parkerState) note(what parked.Action, err error) (why error) {
 	defer s.mu.Unlock()
 	_, refused := errors.AsType[redis.Error](err)
 	switch {
+	case s.forever:
+		return nil
+	case parked.IsUndeclared(err):
+		s.forever = true
+		why = fmt.Errorf("the server refuses scripts that use keys which they do not declare, as those of asynqmw do: "+
+			"allow undeclared keys on the server (docs/servers.md), and start this process again: %w", err)
 	case refused:
 		why = err
 	case err != nil || what == parked.Unknown && s.works:

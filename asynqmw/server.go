@@ -2,6 +2,7 @@ package asynqmw
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -36,14 +37,14 @@ func newServer(concurrency int) *server {
 }
 
 // parker returns the parker of the server for locks and queues.
-func (s *server) parker(locks core.Backend, queues parked.Store) *parker {
+func (s *server) parker(locks core.Backend, queues parked.Store, logger *slog.Logger) *parker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := parkerID{locks.Redis, queues.Redis, locks.Shared}
 	p := s.parkers[id]
 	if p == nil {
 		p = &parker{
-			id: rand.Text(), server: s, locks: locks, store: queues,
+			id: rand.Text(), server: s, locks: locks, store: queues, logger: logger,
 			stats: make(map[parked.ListID]*keyStats), looks: make(map[string]*lookState),
 		}
 		s.parkers[id] = p

@@ -111,6 +111,14 @@ var (
 	restoreScript = redis.NewScript(signLua + restoreLua)
 )
 
+// IsUndeclared reports whether the server refused a script because it uses keys that it does not declare. The scripts here do,
+// because they find the tasks of a list by their ids; asynq's own scripts do so as well. Dragonfly refuses them by default, with
+// "script tried accessing undeclared key".
+func IsUndeclared(err error) bool {
+	_, isAnswer := errors.AsType[redis.Error](err)
+	return isAnswer && strings.Contains(err.Error(), "undeclared key")
+}
+
 // A BusyTask is a task that met a busy lock.
 type BusyTask struct {
 	ListID
