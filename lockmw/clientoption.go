@@ -82,7 +82,7 @@ func WithPrefix(prefix string) ClientOption {
 // waits. Through a proxy without publish/subscribe, waiting calls ask once in 750 ms.
 //
 // All Clients and Inspectors that share keys must have the option, or none. If only some have it, locks still exclude each other,
-// but waiting calls lose their places after 4 s, and tokens rise only as long as the server's clock is not set back. The command
+// but waiting calls may lose their places after 4 s, and tokens rise only as long as the server's clock is not set back. The command
 // `lockmw doctor` finds this.
 //
 // New refuses the option together with WithQuarantine or WithReplicas, because a proxy does not show which server has a key.

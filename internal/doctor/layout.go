@@ -51,7 +51,7 @@ func (e *examination) checkLayout(ctx context.Context) {
 	case own.counter == "":
 		e.note(check, Failure, remedy, "the locks here have %s, such as %s (last used %s), and your settings stand for %s", other.what, other.counter, seen, own.what)
 	default:
-		e.note(check, Failure, remedy, "two layouts are in use: %s has %s (last used %s), and %s (last used %s) has %s: waiting calls lose their places, and tokens may fall",
+		e.note(check, Failure, remedy, "two layouts are in use: %s has %s (last used %s), and %s (last used %s) has %s: waiting calls may lose their places, and tokens may fall",
 			own.counter, own.what, own.used.Format(time.RFC3339), other.counter, seen, other.what)
 	}
 }
