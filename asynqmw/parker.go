@@ -307,7 +307,7 @@ func (s *parkerState) note(what parked.Action, err error) (why error) {
 		return nil
 	case parked.IsUndeclared(err):
 		s.forever = true
-		why = fmt.Errorf("the server refuses scripts that use keys which they do not declare, as those of asynqmw do: "+
+		why = fmt.Errorf("the server refuses scripts that use keys which they do not declare, and asynqmw needs such scripts: "+
 			"allow undeclared keys on the server (docs/servers.md), and start this process again: %w", err)
 	case refused:
 		why = err

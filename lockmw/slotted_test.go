@@ -67,19 +67,14 @@ func TestLocksWithAndWithoutSlottedKeysExcludeEachOther(t *testing.T) {
 	s := redistest.Redis(t)
 	with, without := usertest.ClientOf(t, s.NewClient(t), lockmw.WithSlottedKeys()), usertest.ClientOf(t, s.NewClient(t))
 	for _, pair := range [][2]*lockmw.Client{{with, without}, {without, with}} {
-		_, first, err := pair[0].Lock(t.Context(), "user:42")
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, first := usertest.Lock(t, t.Context(), pair[0], "user:42")
 		if _, _, err := pair[1].TryLock(t.Context(), "user:42"); !errors.Is(err, lockmw.ErrBusy) {
 			t.Errorf("a second holder: %v", err)
 		}
 		waits := make(chan int64)
 		go func() { waits <- tokenOf(t, pair[1], "user:42") }()
 		awaitWaiter(t, s.NewClient(t), "user:42")
-		if err := first.Unlock(); err != nil {
-			t.Error(err)
-		}
+		usertest.Unlock(t, first)
 		if next := <-waits; next <= first.Token() {
 			t.Errorf("token %d after %d", next, first.Token())
 		}
@@ -102,18 +97,11 @@ func tokenOf(t *testing.T, locks lockmw.Locker, key string) int64 {
 // awaitWaiter returns when a call waits for key.
 func awaitWaiter(t *testing.T, rdb redis.UniversalClient, key string) {
 	t.Helper()
-	i, err := lockmw.NewInspector(rdb, lockmw.WithSlottedKeys())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for t.Context().Err() == nil {
-		if status, err := i.Get(t.Context(), key); err != nil || status.Waiting() > 0 {
-			if err != nil {
-				t.Error(err)
-			}
-			return
-		}
-	}
+	i := usertest.Inspector(t, rdb, lockmw.WithSlottedKeys())
+	usertest.Eventually(t, "a call waits for "+key, time.Minute, func() bool {
+		status, err := i.Get(t.Context(), key)
+		return err == nil && status.Waiting() > 0
+	})
 }
 
 // The keys are at three servers that the client does not know. These refuse a script that uses a key of another one.
@@ -176,9 +164,7 @@ func exercise(t *testing.T, newRedis func() *redis.Client, keys []string, opts .
 			t.Errorf("one of several locks: %v", err)
 		}
 	}
-	if err := all.Unlock(); err != nil {
-		t.Error(err)
-	}
+	usertest.Unlock(t, all)
 
 	for i := range 10 {
 		once := idempotency.New([]*lockmw.Client{a, b}[i%2])
@@ -194,10 +180,7 @@ func exercise(t *testing.T, newRedis func() *redis.Client, keys []string, opts .
 // force releases a lock by force.
 func force(t *testing.T, rdb *redis.Client, locks lockmw.Locker, key string, opts ...lockmw.ClientOption) {
 	t.Helper()
-	held, _, err := locks.Lock(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held, _ := usertest.Lock(t, t.Context(), locks, key)
 	i := usertest.Inspector(t, rdb, opts...)
 	status, err := i.Get(t.Context(), key)
 	if err != nil || len(status.Holders) != 1 {
@@ -218,17 +201,12 @@ func timeHandOver(t *testing.T, from, to lockmw.Locker, rdb redis.UniversalClien
 	for range 2 { // the first wait subscribes
 		tokenOf(t, to, key)
 	}
-	_, h, err := from.Lock(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, h := usertest.Lock(t, t.Context(), from, key)
 	got := make(chan int64)
 	go func() { got <- tokenOf(t, to, key) }()
 	awaitWaiter(t, rdb, key)
 	begun := time.Now()
-	if err := h.Unlock(); err != nil {
-		t.Error(err)
-	}
+	usertest.Unlock(t, h)
 	next := <-got
 	took := time.Since(begun)
 	if reads := strings.HasPrefix(key, "read:"); next < h.Token() || next == h.Token() && !reads { // a reader has the token of the write before

@@ -76,6 +76,7 @@ func (t Topology) Check(quarantine time.Duration, replicas Replicas) error {
 	return nil
 }
 
+// visibleTopology returns the topology that the type of rdb shows, or the answers of its servers.
 func visibleTopology(rdb redis.UniversalClient, prefix string) (Topology, error) {
 	switch {
 	case option.IsNil(rdb):
