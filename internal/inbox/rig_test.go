@@ -61,6 +61,7 @@ func inBubbleOf(t *testing.T, client func(b *bubble, rdb *redis.Client) redis.Un
 		b.all = inbox.NewInboxes(inbox.Config{
 			Client: rdb, Sender: sender, Schedule: schedule, Reader: b.reader, Logger: slog.New(slog.NewTextHandler(&b.logged, nil)),
 		})
+		b.all.PerSlot = b.all.Cluster != nil
 		b.stop = sync.OnceFunc(func() { // in the order of an engine
 			sender.Cancel()
 			schedule.Stop()
