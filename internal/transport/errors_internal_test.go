@@ -23,3 +23,12 @@ func TestErrorsOfOldServersAreClassifiedLikeThoseOfNewOnes(t *testing.T) {
 		}
 	}
 }
+
+// A server that cannot run the scripts will not be able to in a moment.
+func TestErrorsOfUnfitServersAreFinal(t *testing.T) {
+	for _, u := range unfit {
+		if err := reply("ERR " + u.text); !IsFinal(err) {
+			t.Errorf("not final: %s", err)
+		}
+	}
+}
