@@ -159,3 +159,19 @@ func TestAnInboxOfAClusterIsGivenUpWhenNobodyNeedsIt(t *testing.T) {
 		}
 	})
 }
+
+// A proxy in front of several servers has one address, but each slot has an inbox.
+func TestAnInboxOfASlotBehindAProxyIsGivenUpWhenNobodyNeedsIt(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.all.PerSlot = true
+		used := inbox.New("used")
+		b.subscribe(b.box, used)
+		for range 4 {
+			time.Sleep(inbox.IdleTimeout / 2)
+			b.all.Use(used)
+		}
+		if b.box.IsLive() || !used.IsLive() {
+			b.Errorf("live: the unused one %t, the used one %t", b.box.IsLive(), used.IsLive())
+		}
+	})
+}
