@@ -33,7 +33,7 @@ var _ = []any{
 	overNodes, firstLock, lockByHand, firstRoute, firstTask,
 	wrapped, constant, leader, oneRun, oneScheduler, several, charge, inOrder, reading, keptPlace, traced, logged,
 	parts, mounted, traceTasks, keptTurn, secured, permits, bulkhead, tooMany, exportTasks, pageOfLocks, mayForce, operators, recorded, silenced,
-	fencedWrite, openedWrite, eachHour, wideTick, fiveCalls, outages, onceOnly,
+	fencedWrite, openedWrite, eachHour, wideTick, fiveCalls, outages, onceOnly, behindProxy,
 }
 
 type (
