@@ -18,6 +18,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/shop"
 	"github.com/lockmw/go/examples/stock/internal/ways"
 	"github.com/lockmw/go/internal/process"
+	"github.com/lockmw/go/internal/test/dbserver"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
@@ -81,7 +82,7 @@ func checkWays(t *testing.T, r report.Report) {
 	}
 	for i, row := range r.Ways {
 		if row.Skipped != "" {
-			dbtest.Require(t, "memcached")
+			dbserver.Require(t, "memcached")
 		}
 		checkWay(t, all[i], row)
 	}

@@ -1,23 +1,26 @@
 package dbtest
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"testing"
+
+	"github.com/lockmw/go/internal/test/dbserver"
 )
 
 // MariaDB starts a MariaDB server.
 func MariaDB(t testing.TB) *Server {
 	t.Helper()
-	install := Require(t, "mariadb-install-db", "/usr/bin", "/usr/local/bin")
-	mariadbd := Require(t, "mariadbd", "/usr/sbin", "/usr/local/sbin")
+	install := dbserver.Require(t, "mariadb-install-db", "/usr/bin", "/usr/local/bin")
+	mariadbd := dbserver.Require(t, "mariadbd", "/usr/sbin", "/usr/local/sbin")
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := folder(t)
+	dir := dbserver.Folder(t)
 	data := filepath.Join(dir, "data")
 	// No flush to disk, because the data is not needed after a crash.
 	options := filepath.Join(dir, "my.cnf")
@@ -27,13 +30,16 @@ func MariaDB(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	//nolint:gosec // an installed program
-	run(t, exec.CommandContext(t.Context(), install, "--defaults-file="+options, "--user="+me.Username, "--datadir="+data,
+	dbserver.Run(t, exec.CommandContext(t.Context(), install, "--defaults-file="+options, "--user="+me.Username, "--datadir="+data,
 		"--auth-root-authentication-method=normal", "--skip-test-db"))
+	command := func(port string) *exec.Cmd {
+		//nolint:gosec // an installed program
+		return exec.CommandContext(t.Context(), mariadbd, "--defaults-file="+options, "--user="+me.Username, "--datadir="+data,
+			"--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"))
+	}
 	admin, addr := start(t, "mysql",
-		func(port string) *exec.Cmd {
-			//nolint:gosec // an installed program
-			return exec.CommandContext(t.Context(), mariadbd, "--defaults-file="+options, "--user="+me.Username, "--datadir="+data,
-				"--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"))
+		func(answers func(context.Context, string) error) *dbserver.Server {
+			return dbserver.Start(t, command, answers)
 		},
 		func(addr string) string { return "root@tcp(" + addr + ")/mysql" })
 	execute(t, admin,
