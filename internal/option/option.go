@@ -12,6 +12,7 @@ type (
 	Client     interface{ client() }
 	HTTP       interface{ http() }
 	Idempotent interface{ idempotent() }
+	Job        interface{ job() }
 	Task       interface{ task() }
 )
 
@@ -20,10 +21,12 @@ type (
 	ForClient     struct{}
 	ForHTTP       struct{}
 	ForIdempotent struct{}
+	ForJob        struct{}
 	ForTask       struct{}
 	Everywhere    struct {
 		ForClient
 		ForHTTP
+		ForJob
 		ForTask
 	}
 )
@@ -31,6 +34,7 @@ type (
 func (ForClient) client()         {}
 func (ForHTTP) http()             {}
 func (ForIdempotent) idempotent() {}
+func (ForJob) job()               {}
 func (ForTask) task()             {}
 
 // IsNil reports whether value is nil, a nil function or map, or an interface that contains a nil pointer. The last happens if

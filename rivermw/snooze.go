@@ -1,0 +1,64 @@
+package rivermw
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// snoozesKey is the field of a job's metadata with the number of snoozes in a row because of its lock. river's own count, snoozes,
+// includes those of the worker.
+const snoozesKey = "lockmw_snoozes"
+
+func snoozesOf(job *rivertype.JobRow) int {
+	var metadata struct {
+		Snoozes int `json:"lockmw_snoozes"`
+	}
+	_ = json.Unmarshal(job.Metadata, &metadata) // a number that somebody else has broken counts as none
+	return max(0, metadata.Snoozes)
+}
+
+// setSnoozes makes river store the count when the attempt ends.
+func (a attempt) setSnoozes(ctx context.Context, n int) {
+	if n != a.snoozes {
+		_ = river.MetadataSet(ctx, snoozesKey, n) // fails only where no river runs the job
+	}
+}
+
+// snooze returns the error that makes river put the job back.
+func (g *guard) snooze(ctx context.Context, a attempt, why error) error {
+	a.setSnoozes(ctx, a.snoozes+1)
+	d := backOff(g.minDelay, g.maxDelay, a.snoozes)
+	if !g.waker.park(g, a) && g.waker != nil {
+		d = min(d, backOff(time.Second, 15*time.Second, a.snoozes))
+	}
+	return &snoozeError{why, river.JobSnooze(d)}
+}
+
+// backOff returns a random time until the next attempt of a job that was snoozed n times before. Its upper limit doubles each time.
+func backOff(shortest, longest time.Duration, n int) time.Duration {
+	limit := longest
+	if doublings := min(n, 61) + 1; shortest < longest>>doublings {
+		limit = shortest << doublings
+	}
+	return shortest + rand.N(limit-shortest+1)
+}
+
+// A snoozeError ends an attempt that met a busy lock. river finds its own error in it, and snoozes the job.
+type snoozeError struct{ why, snooze error }
+
+func (e *snoozeError) Error() string   { return fmt.Sprintf("rivermw: snoozed: %v", e.why) }
+func (e *snoozeError) Unwrap() []error { return []error{e.why, e.snooze} }
+
+// IsBusy reports whether err says that a job was only snoozed because it could not get its lock. Middleware that logs or counts
+// failures can leave such errors out. It must return them as they are or wrapped with %w.
+func IsBusy(err error) bool {
+	_, ok := errors.AsType[*snoozeError](err)
+	return ok
+}

@@ -1,0 +1,152 @@
+package rivermw
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/go/internal/option"
+	"github.com/lockmw/go/lockmw"
+)
+
+const (
+	scopeName = "github.com/lockmw/go/rivermw"
+	traceKey  = "lockmw_trace" // the field of a job's metadata with the trace context of the insert
+)
+
+// A TraceOption configures Trace.
+type TraceOption func(*Tracing)
+
+// WithProcessLink starts a trace for each attempt of a job, with a link to the span that inserted it. Default: the attempt is part
+// of that span's trace. Links suit jobs that run long after they were inserted, or so often that one trace would be too large to
+// read.
+func WithProcessLink() TraceOption { return func(t *Tracing) { t.link = true } }
+
+// Tracing is a plugin for river.Config: see Trace. It is safe for concurrent use.
+type Tracing struct {
+	river.MiddlewareDefaults
+
+	tracer trace.Tracer
+	link   bool
+}
+
+// Trace returns a plugin for the Plugins of river.Config that carries traces through jobs. The client that inserts a job stores the
+// trace context in the job's metadata, in the field lockmw_trace. The client that runs it makes an OpenTelemetry span of kind
+// CONSUMER for each attempt, whose parent is the span of the insert. Use it in both clients. A middleware of the client is outside
+// those of its workers, so the span covers the wait for a lock.
+//
+// The span is named "process " and the job's kind. An attempt that fails or panics sets its status to Error. An attempt that only
+// snoozes the job because of a busy lock does not; it has the attribute river.job.snoozed.
+//
+// If tp is nil, the global provider is used. The propagator is otel's global one, or W3C trace context and baggage if none is set.
+// Trace panics if tp is a nil pointer or an option is nil.
+func Trace(tp trace.TracerProvider, opts ...TraceOption) *Tracing {
+	if tp == nil {
+		tp = otel.GetTracerProvider()
+	}
+	option.NotNil(tp, "rivermw: Trace: the tracer provider is a nil pointer")
+	t := &Tracing{tracer: tp.Tracer(scopeName)}
+	option.Apply(t, "rivermw: Trace", opts)
+	return t
+}
+
+// InsertMany stores the trace context of ctx in the metadata of the jobs. river calls it.
+func (*Tracing) InsertMany(ctx context.Context, jobs []*rivertype.JobInsertParams, next func(context.Context) ([]*rivertype.JobInsertResult, error)) ([]*rivertype.JobInsertResult, error) {
+	carrier := propagation.MapCarrier{}
+	propagator().Inject(ctx, carrier)
+	for _, job := range jobs {
+		if len(carrier) == 0 {
+			break
+		}
+		var metadata map[string]any
+		if len(job.Metadata) > 0 && json.Unmarshal(job.Metadata, &metadata) != nil {
+			continue // river reports it
+		}
+		if metadata == nil {
+			metadata = make(map[string]any)
+		}
+		metadata[traceKey] = carrier
+		encoded, err := json.Marshal(metadata)
+		if err != nil {
+			return nil, err
+		}
+		job.Metadata = encoded
+	}
+	return next(ctx)
+}
+
+// Work processes a job in a span. river calls it.
+func (t *Tracing) Work(ctx context.Context, job *rivertype.JobRow, next func(context.Context) error) error {
+	ctx, span := t.start(ctx, job)
+	defer span.End()
+	returned := false
+	defer func() {
+		if !returned {
+			span.SetStatus(codes.Error, "panic")
+		}
+	}()
+	err := next(ctx)
+	returned = true
+	conclude(span, err)
+	return err
+}
+
+// start begins the span of an attempt.
+func (t *Tracing) start(ctx context.Context, job *rivertype.JobRow) (context.Context, trace.Span) {
+	var metadata struct {
+		Trace propagation.MapCarrier `json:"lockmw_trace"`
+	}
+	_ = json.Unmarshal(job.Metadata, &metadata) // without a trace context the attempt starts a trace
+	ctx = propagator().Extract(ctx, metadata.Trace)
+	opts := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		// OpenTelemetry's conventions for messaging
+		attribute.String("messaging.system", "river"),
+		attribute.String("messaging.operation.name", "process"),
+		attribute.String("messaging.operation.type", "process"),
+		attribute.String("messaging.destination.name", job.Queue),
+		attribute.String("messaging.message.id", strconv.FormatInt(job.ID, 10)),
+		attribute.String("river.job.kind", job.Kind),
+		attribute.Int("river.job.attempt", job.Attempt),
+	)}
+	if t.link {
+		opts = append(opts, trace.WithNewRoot())
+		if from := trace.LinkFromContext(ctx); from.SpanContext.IsValid() {
+			opts = append(opts, trace.WithLinks(from))
+		}
+	}
+	return t.tracer.Start(ctx, "process "+job.Kind, opts...)
+}
+
+// conclude records in the span how the attempt ended.
+func conclude(span trace.Span, err error) {
+	if err == nil {
+		return
+	}
+	if IsBusy(err) {
+		span.SetAttributes(attribute.Bool("river.job.snoozed", true))
+		return
+	}
+	kind, text := fmt.Sprintf("%T", err), err.Error()
+	if e, ok := errors.AsType[*lockmw.Error](err); ok {
+		kind, text = e.ErrorType(), e.ErrorType() // the text contains the key, which a tracer may redact
+	}
+	span.SetAttributes(attribute.String("error.type", kind))
+	span.SetStatus(codes.Error, text)
+}
+
+func propagator() propagation.TextMapPropagator {
+	if p := otel.GetTextMapPropagator(); len(p.Fields()) > 0 {
+		return p
+	}
+	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+}

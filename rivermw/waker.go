@@ -1,0 +1,250 @@
+package rivermw
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/riverqueue/river/riverdriver"
+
+	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/internal/pause"
+	"github.com/lockmw/go/lockmw"
+)
+
+const (
+	maxParked = 10_000                 // jobs that a Waker remembers
+	maxKeys   = 1_000                  // keys whose locks it waits for
+	onTheWay  = 100 * time.Millisecond // how long a woken job counts as on its way to a worker of this process
+	round     = 50 * time.Millisecond  // the shortest time between two calls for the lock of one key; river takes as long to store a snooze
+)
+
+// A Waker wakes jobs that this process has snoozed because of their locks. For each key with snoozed jobs one goroutine waits in the
+// queue of the lock. When it gets the lock, it releases it and wakes the jobs with the lowest IDs. They are also woken when a job of
+// this process gets the lock, so that the next ones are ready in their workers.
+//
+// A Waker remembers up to 10,000 jobs of 1,000 keys. Further jobs come back by the clock, within 15 s. So do the jobs of a process
+// that has ended, after the time of WithSnooze. A Waker is safe for concurrent use, and may serve several middlewares.
+type Waker struct {
+	wake func(context.Context, []parkedJob) (again []parkedJob, err error)
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	lines  loglimit.Limit
+
+	mu     sync.Mutex
+	closed bool
+	parked int
+	lists  map[listKey]*parkedList
+}
+
+type listKey struct {
+	guard *guard
+	key   string
+}
+
+// A parkedList has the snoozed jobs of one key.
+type parkedList struct {
+	listKey
+	jobs   []parkedJob         // by ID
+	woken  map[int64]time.Time // jobs on their way to a worker
+	waking bool                // a transaction is under way
+}
+
+// NewWaker returns a Waker that uses the database of the jobs. driver is the driver of the river client, and begin starts a
+// transaction, such as the Begin method of a pgxpool.Pool. For database/sql write a function that calls BeginTx. Close it after the
+// river client has stopped. The error is that of river.NewClient.
+func NewWaker[TTx any](driver riverdriver.Driver[TTx], begin func(context.Context) (TTx, error), opts ...WakerOption) (*Waker, error) {
+	db, err := newDatabase(driver, begin, opts)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Waker{wake: db.wake, ctx: ctx, cancel: cancel, lists: make(map[listKey]*parkedList)}, nil
+}
+
+// Close stops waking jobs and waits for the goroutines of the Waker. Jobs that are still snoozed come back by the clock. It may be
+// called several times.
+func (w *Waker) Close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.cancel()
+	w.work.Wait()
+}
+
+// park remembers a job that is about to be snoozed. It returns false if the job will not be woken.
+func (w *Waker) park(g *guard, a attempt) bool {
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lists[listKey{g, a.key}]
+	if w.closed || w.parked >= maxParked || l == nil && len(w.lists) >= maxKeys {
+		return false
+	}
+	if l == nil {
+		l = &parkedList{listKey: listKey{g, a.key}, woken: make(map[int64]time.Time)}
+		w.lists[l.listKey] = l
+		w.work.Go(func() { w.watch(l) })
+	}
+	w.insert(l, newParkedJob(a.job))
+	return true
+}
+
+// mayWait reports whether a job that begins may wait for its lock. A new job must not take the place of one that was snoozed.
+func (w *Waker) mayWait(g *guard, a attempt) bool {
+	if w == nil {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lists[listKey{g, a.key}]
+	if l == nil {
+		return true
+	}
+	if i, found := l.find(a.job.ID); found { // it has come back by the clock
+		l.jobs = slices.Delete(l.jobs, i, i+1)
+		w.parked--
+	}
+	delete(l.woken, a.job.ID)
+	return a.snoozes > 0 || len(l.jobs) == 0
+}
+
+// refill wakes jobs for the free places in workers, when a job of their key has got the lock.
+func (w *Waker) refill(g *guard, key string) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lists[listKey{g, key}]
+	if l == nil || w.closed {
+		return
+	}
+	if batch := w.take(l, 0); len(batch) > 0 {
+		w.work.Go(func() { w.deliver(l, batch) })
+	}
+}
+
+// watch wakes the jobs of a list each time that their lock is free, until none is left.
+func (w *Waker) watch(l *parkedList) {
+	for {
+		err := l.awaitFree(w.ctx)
+		if err == nil {
+			w.mu.Lock()
+			batch := w.take(l, 1)
+			w.mu.Unlock()
+			err = w.deliver(l, batch)
+		}
+		next := round
+		if err != nil {
+			next = time.Second
+		}
+		if !w.remains(l, err) || !pause.For(w.ctx, next) {
+			return
+		}
+	}
+}
+
+// awaitFree waits for the lock in its queue.
+func (l *parkedList) awaitFree(ctx context.Context) error {
+	_, hold, err := l.guard.locker.Lock(ctx, l.key, append(l.guard.lockOpts,
+		lockmw.WithWait(lockmw.Forever), lockmw.WithMaxWaiters(0), lockmw.WithMinHold(0), lockmw.WithLabel("river-waker"))...)
+	if err != nil {
+		return err
+	}
+	return hold.Unlock()
+}
+
+// remains reports whether the list still has jobs. Otherwise, and if the lock cannot be taken any longer, it drops the list.
+func (w *Waker) remains(l *parkedList, err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(l.jobs) > 0 && !errors.Is(err, lockmw.ErrClosed) || l.waking {
+		return true
+	}
+	w.parked -= len(l.jobs)
+	delete(w.lists, l.listKey)
+	return false
+}
+
+// take removes the next jobs from the list: as many as there are places for in workers, and at
+// least least if none is on its way.
+func (w *Waker) take(l *parkedList, least int) []parkedJob {
+	now := time.Now()
+	for id, at := range l.woken {
+		if now.Sub(at) > onTheWay {
+			delete(l.woken, id)
+		}
+	}
+	if len(l.woken) > 0 {
+		least = 0
+	}
+	places := l.guard.places
+	n := max(least, cap(places)-len(places)-len(l.woken))
+	if n <= 0 || l.waking {
+		return nil
+	}
+	var batch, rest []parkedJob
+	for _, j := range l.jobs {
+		if len(batch) < n && now.After(j.notBefore) {
+			batch = append(batch, j)
+		} else {
+			rest = append(rest, j)
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	l.jobs = rest
+	w.parked -= len(batch)
+	l.waking = true
+	return batch
+}
+
+// deliver wakes jobs that take has returned. Those that cannot be woken yet return to the list.
+func (w *Waker) deliver(l *parkedList, batch []parkedJob) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	again, err := w.wake(w.ctx, batch)
+	if err != nil {
+		again = batch
+		if _, ok := w.lines.Allow("wake"); ok && w.ctx.Err() == nil {
+			observe.LoggerOf(l.guard.locker).WarnContext(w.ctx, "rivermw: snoozed jobs cannot be woken; they come back by the clock", slog.Any("error", err))
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.waking = false
+	for _, j := range batch {
+		l.woken[j.id] = time.Now()
+	}
+	for _, j := range again {
+		delete(l.woken, j.id)
+		j.notBefore = time.Now().Add(round)
+		w.insert(l, j)
+	}
+	return err
+}
+
+func (w *Waker) insert(l *parkedList, j parkedJob) {
+	i, found := l.find(j.id)
+	if found {
+		l.jobs[i] = j
+		return
+	}
+	l.jobs = slices.Insert(l.jobs, i, j)
+	w.parked++
+}
+
+func (l *parkedList) find(id int64) (int, bool) {
+	return slices.BinarySearchFunc(l.jobs, id, func(j parkedJob, id int64) int { return int(j.id - id) })
+}
