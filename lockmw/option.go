@@ -114,7 +114,8 @@ func WithName(name string) Option { return Option{kind: optName, text: name} }
 // WithLabel states what a hold is for, such as a request id or a task id. The label is shown in the errors of callers that find
 // the lock held, in the Inspector, in spans and in the lines of package locklog, but never in a metric. It is stored with the
 // lock in plain text, so it must not be a secret. At most 100 bytes of printable ASCII without spaces; default "", which means
-// no label. httpmw sets it to the id of chi's middleware.RequestID, and asynqmw to the task's ID.
+// no label. httpmw sets it to the id of chi's middleware.RequestID, asynqmw to the task's ID, and rivermw
+// to the job's kind and ID.
 //
 // A nested call has the label of the lock that it re-enters. If goroutines of a process pass the lock on, or share it for
 // reading, other processes see the label of the first of them.

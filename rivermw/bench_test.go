@@ -14,6 +14,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rivermw"
 )
 
@@ -37,10 +38,12 @@ type result struct {
 	hot, others time.Duration
 	snoozes     int
 	queries     int64
+	commands    int64 // of Redis, with the calls of scripts
 }
 
 // BenchmarkOneKey runs 100 jobs of 10 ms that share a key, alone and next to 100 jobs with a key each. x/hot is their time as a
-// multiple of 1 s. x/others is the time of the others, as a multiple of the same jobs alone.
+// multiple of the same work one after the other under the lock, without river. x/others is the time of the others, as a multiple of the
+// same jobs alone.
 func BenchmarkOneKey(b *testing.B) {
 	for name, l := range map[string]load{
 		"1 client":             {clients: 1, slots: 20, waiting: 4, waker: true, cooldown: 5 * time.Millisecond},
@@ -49,9 +52,10 @@ func BenchmarkOneKey(b *testing.B) {
 		"without a Waker":      {clients: 1, slots: 20, waiting: 4, cooldown: 5 * time.Millisecond},
 	} {
 		b.Run(name, func(b *testing.B) {
-			var alone, others, mixed []result
+			var serial, alone, others, mixed []result
 			for b.Loop() {
 				l := l
+				serial = append(serial, result{hot: inTurn(b)})
 				l.hot, l.others = benchJobs, 0
 				alone = append(alone, l.run(b))
 				l.hot, l.others = 0, benchJobs
@@ -59,16 +63,30 @@ func BenchmarkOneKey(b *testing.B) {
 				l.hot = benchJobs
 				mixed = append(mixed, l.run(b))
 			}
-			serial := float64(benchJobs * benchWork)
 			hot := func(r result) float64 { return float64(r.hot) }
-			b.ReportMetric(median(alone, hot)/serial, "x/hot-alone")
-			b.ReportMetric(median(mixed, hot)/serial, "x/hot-mixed")
-			b.ReportMetric(median(mixed, func(r result) float64 { return float64(r.others) })/median(others, func(r result) float64 { return float64(r.others) }), "x/others")
+			rest := func(r result) float64 { return float64(r.others) }
+			b.ReportMetric(median(alone, hot)/median(serial, hot), "x/hot-alone")
+			b.ReportMetric(median(mixed, hot)/median(serial, hot), "x/hot-mixed")
+			b.ReportMetric(median(mixed, rest)/median(others, rest), "x/others")
 			b.ReportMetric(median(alone, func(r result) float64 { return float64(r.snoozes) / benchJobs }), "snoozes/job")
-			extra := median(alone, func(r result) float64 { return float64(r.queries) }) - median(others, func(r result) float64 { return float64(r.queries) })
+			queries := func(r result) float64 { return float64(r.queries) }
+			extra := median(alone, queries) - median(others, queries) // what jobs with free locks do not cost
 			b.ReportMetric(extra/max(1, median(alone, func(r result) float64 { return float64(r.snoozes) })), "queries/snooze")
+			b.ReportMetric(median(alone, func(r result) float64 { return float64(r.commands) / benchJobs }), "commands/job")
 		})
 	}
+}
+
+// inTurn measures the work of the jobs of one key without river.
+func inTurn(b *testing.B) time.Duration {
+	locks := newLocks(b, redistest.Redis(b))
+	began := time.Now()
+	for range benchJobs {
+		hold := occupy(b, locks, "hot")
+		time.Sleep(benchWork)
+		release(b, hold)
+	}
+	return time.Since(began)
 }
 
 func median(results []result, of func(result) float64) float64 {
@@ -83,7 +101,17 @@ func median(results []result, of func(result) float64) float64 {
 // run inserts the jobs, starts the clients, and waits until all jobs have run.
 func (l load) run(b *testing.B) (r result) {
 	d := newDatabase(b)
+	defer d.pool.Close() // each run has connections of its own
 	redis := redistest.Redis(b)
+	rdb := redis.NewClient(b)
+	commands := func() (n int64) {
+		info := rdb.InfoMap(b.Context(), "stats").Item("Stats", "total_commands_processed")
+		n, err := strconv.ParseInt(info, 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return n
+	}
 	j := &journal{}
 	var left sync.WaitGroup
 	var mu sync.Mutex
@@ -92,7 +120,9 @@ func (l load) run(b *testing.B) (r result) {
 	for range l.clients {
 		opts := []rivermw.Option{rivermw.WithMaxWaiting(l.waiting)}
 		if l.waker {
-			opts = append(opts, rivermw.WithWaker(d.waker()))
+			waker := d.waker()
+			defer waker.Close()
+			opts = append(opts, rivermw.WithWaker(waker))
 		}
 		w := &worker{
 			middleware: []rivertype.WorkerMiddleware{rivermw.WithLock(newLocks(b, redis), byCustomer, opts...)},
@@ -128,7 +158,7 @@ func (l load) run(b *testing.B) (r result) {
 		b.Fatal(err)
 	}
 	left.Add(len(jobs))
-	before := d.queries.Load()
+	queries, sent := d.queries.Load(), commands()
 	mu.Lock()
 	began = time.Now()
 	mu.Unlock()
@@ -138,7 +168,7 @@ func (l load) run(b *testing.B) (r result) {
 		}
 	}
 	left.Wait()
-	r.queries = d.queries.Load() - before
+	r.queries, r.commands = d.queries.Load()-queries, commands()-sent
 	for _, c := range clients {
 		if err := c.Stop(b.Context()); err != nil {
 			b.Fatal(err)
@@ -167,4 +197,23 @@ func snoozed(b *testing.B, client *river.Client[pgx.Tx], jobs int) (n int) {
 		n += m.Snoozes
 	}
 	return n
+}
+
+// BenchmarkHandOver measures the time from a release in another process's Client until a snoozed job runs.
+func BenchmarkHandOver(b *testing.B) {
+	d := newDatabase(b)
+	redis := redistest.Redis(b)
+	locks, other := newLocks(b, redis), newLocks(b, redis)
+	w, ran := locked(locks, lockmw.WithWait(0), rivermw.WithWaker(d.waker()))
+	client := d.start(d.client(w))
+	var times []result
+	for b.Loop() {
+		hold := occupy(b, other, "7")
+		await(b, client, insert(b, client, "7"), "snoozed", isSnoozed)
+		released := time.Now()
+		release(b, hold)
+		receive(b, ran)
+		times = append(times, result{hot: time.Since(released)})
+	}
+	b.ReportMetric(median(times, func(r result) float64 { return r.hot.Seconds() * 1000 }), "ms/hand-over")
 }

@@ -39,8 +39,8 @@ func TestASnoozedJobIsWokenWhenItsLockIsFree(t *testing.T) {
 		locks, other := newLocks(t, s), newLocks(t, s)
 		hold := occupy(t, other, "7")
 		w, ran := locked(locks, lockmw.WithWait(0), rivermw.WithWaker(d.waker()))
-		client := d.start(d.client(w))
-		id := insert(t, client, "7", attempts(1)) // its last attempt
+		client := d.start(d.client(w, func(c *river.Config) { c.FetchPollInterval = time.Hour })) // only a notification makes it fetch
+		id := insert(t, client, "7", attempts(1))                                                 // its last attempt
 		row := await(t, client, id, "snoozed", isSnoozed)
 		if row.Attempt != 0 || row.MaxAttempts != 1 || len(row.Errors) != 0 {
 			t.Errorf("a snooze has spent an attempt: %d of %d, %v", row.Attempt, row.MaxAttempts, row.Errors)
@@ -123,6 +123,52 @@ func TestFewJobsWaitInTheirWorkers(t *testing.T) {
 	}
 }
 
+// river stores a snooze some time after the attempt. Until then JobRetry has no effect.
+func TestAJobIsWokenAlthoughItsSnoozeIsStoredLate(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	locks := newLocks(t, redistest.Mini(t))
+	hold := occupy(t, locks, "7")
+	waker := d.waker()
+	w, ran := locked(locks, lockmw.WithWait(0), rivermw.WithWaker(waker), rivermw.WithSnooze(time.Hour, time.Hour))
+	client := d.start(d.client(w))
+	insert(t, client, "7")
+	eventually(t, func() error {
+		if rivermw.Parked(waker) == 0 {
+			return errors.New("no job is snoozed")
+		}
+		return nil
+	})
+	release(t, hold)
+	receive(t, ran)
+}
+
+func TestANewJobDoesNotWaitAheadOfASnoozedOne(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	locks := newLocks(t, redistest.Mini(t))
+	hold := occupy(t, locks, "7")
+	var waited atomic.Int32
+	w, ran := locked(locks, lockmw.WithWait(time.Millisecond), rivermw.WithWaker(d.waker()), lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(ctx context.Context, a lockmw.Attempt, _ lockmw.Contention) {
+			if a.Policy.Label != "river-waker" {
+				waited.Add(1)
+			}
+		},
+	}))
+	client := d.start(d.client(w))
+	first := insert(t, client, "7")
+	await(t, client, first, "snoozed", isSnoozed)
+	second := insert(t, client, "7")
+	await(t, client, second, "snoozed", isSnoozed)
+	if n := waited.Load(); n != 1 {
+		t.Errorf("%d jobs waited in their workers, want 1", n)
+	}
+	release(t, hold)
+	receive(t, ran)
+	receive(t, ran)
+}
+
 func TestSnoozedJobsRunInTheirOrder(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -147,18 +193,37 @@ func TestSnoozedJobsRunInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestAKeptPlaceGoesBeforeLaterCalls(t *testing.T) {
+// The request joins the queue of the lock later than the job.
+func TestAKeptPlaceGoesBeforeALaterCall(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	fair := fairlock.New(newLocks(t, redistest.Mini(t)))
 	hold := occupy(t, fair, "7")
-	w, ran := locked(fair, lockmw.WithWait(0), rivermw.WithSnooze(time.Millisecond, 20*time.Millisecond), rivermw.WithPlaceKept(time.Minute))
+	w, _ := locked(fair, rivermw.WithSnooze(time.Millisecond, 20*time.Millisecond), rivermw.WithPlaceKept(time.Minute))
+	order := make(chan string, 2)
+	w.do = func(context.Context, *river.Job[invoiceArgs]) error {
+		order <- "job"
+		return nil
+	}
 	client := d.start(d.client(w, func(c *river.Config) { c.FetchPollInterval = 20 * time.Millisecond }))
 	id := insert(t, client, "7")
 	await(t, client, id, "snoozed", isSnoozed)
+	waits, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, hold, err := fair.Lock(context.Background(), lockmw.Key("customer", "7"), lockmw.WithObserver(&lockmw.Observer{
+			Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { close(waits) },
+		}))
+		order <- "request"
+		done <- errors.Join(err, hold.Unlock())
+	}()
+	receive(t, waits)
+	await(t, client, id, "waiting in its worker", inState(rivertype.JobStateRunning))
 	release(t, hold)
-	if got := receive(t, ran); got != id {
-		t.Errorf("job %d ran, want %d", got, id)
+	if first := receive(t, order); first != "job" {
+		t.Errorf("the %s ran first", first)
+	}
+	if err := receive(t, done); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -222,8 +287,8 @@ func TestADeadlockSnoozesOneOfTheJobs(t *testing.T) {
 	client := d.start(d.client(w))
 	insert(t, client, "1")
 	insert(t, client, "2")
-	if receive(t, ran) == receive(t, ran) {
-		t.Error("one job ran twice")
+	if first, second := receive(t, ran), receive(t, ran); first == second {
+		t.Errorf("job %d ran twice", first)
 	}
 	if err := receive(t, tries); !errors.Is(err, lockmw.ErrDeadlock) {
 		t.Errorf("the first call ended with %v, want a deadlock", err)

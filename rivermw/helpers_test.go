@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -317,5 +316,3 @@ func (j *journal) check(t testing.TB) []int64 {
 	}
 	return slices.Clone(j.ran)
 }
-
-func customer(i int) string { return "c" + strconv.Itoa(i) }

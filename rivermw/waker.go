@@ -129,7 +129,7 @@ func (w *Waker) refill(g *guard, key string) {
 		return
 	}
 	if batch := w.take(l, 0); len(batch) > 0 {
-		w.work.Go(func() { w.deliver(l, batch) })
+		w.work.Go(func() { _ = w.deliver(l, batch) }) // has logged its error
 	}
 }
 

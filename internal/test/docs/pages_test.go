@@ -180,11 +180,11 @@ func TestREADMEIsShort(t *testing.T) {
 func TestBlocksOfGoCompile(t *testing.T) {
 	race.FindsNothing(t)
 	compiled := code(t, "snippets*_test.go") + code(t, "yourtests_test.go") + code(t, root+"/examples/recipes/*.go") +
-		code(t, root+"/*mw/example*_test.go")
+		code(t, root+"/*mw/example*_test.go") + code(t, root+"/rivermw/snippets_test.go")
 	for _, p := range pages(t) {
 		for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
 			if block[1] == "go" && !strings.Contains(compiled, normal(block[2])) {
-				t.Errorf("%s: this block is not in snippets*_test.go, yourtests_test.go, examples/recipes or an example of a middleware:\n%s", p.path, block[2])
+				t.Errorf("%s: this block is not in snippets*_test.go, yourtests_test.go, examples/recipes, rivermw/snippets_test.go or an example of a middleware:\n%s", p.path, block[2])
 			}
 		}
 	}
