@@ -10,10 +10,12 @@ import (
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/lockmw/go/lockmw"
 )
 
 // snoozesKey is the field of a job's metadata with the number of snoozes in a row because of its lock. river's own count, snoozes,
-// includes those of the worker.
+// includes snoozes by the worker.
 const snoozesKey = "lockmw_snoozes"
 
 func snoozesOf(job *rivertype.JobRow) int {
@@ -35,7 +37,8 @@ func (a attempt) setSnoozes(ctx context.Context, n int) {
 func (g *guard) snooze(ctx context.Context, a attempt, why error) error {
 	a.setSnoozes(ctx, a.snoozes+1)
 	d := backOff(g.minDelay, g.maxDelay, a.snoozes)
-	if !g.waker.park(g, a) && g.waker != nil {
+	woken := !errors.Is(why, lockmw.ErrClosed) && g.waker.park(g, a)
+	if !woken && g.waker != nil {
 		d = min(d, backOff(time.Second, 15*time.Second, a.snoozes))
 	}
 	return &snoozeError{why, river.JobSnooze(d)}

@@ -42,8 +42,8 @@ type Tracing struct {
 
 // Trace returns a plugin for the Plugins of river.Config that carries traces through jobs. The client that inserts a job stores the
 // trace context in the job's metadata, in the field lockmw_trace. The client that runs it makes an OpenTelemetry span of kind
-// CONSUMER for each attempt, whose parent is the span of the insert. Use it in both clients. A middleware of the client is outside
-// those of its workers, so the span covers the wait for a lock.
+// CONSUMER for each attempt, whose parent is the span of the insert. Use it in both clients. A plugin of a client runs outside the
+// middleware of its workers, so the span covers the wait for a lock.
 //
 // The span is named "process " and the job's kind. An attempt that fails or panics sets its status to Error. An attempt that only
 // snoozes the job because of a busy lock does not; it has the attribute river.job.snoozed.
@@ -68,19 +68,20 @@ func (*Tracing) InsertMany(ctx context.Context, jobs []*rivertype.JobInsertParam
 		if len(carrier) == 0 {
 			break
 		}
-		var metadata map[string]any
+		var metadata map[string]json.RawMessage // unlike any, it keeps the digits of numbers
 		if len(job.Metadata) > 0 && json.Unmarshal(job.Metadata, &metadata) != nil {
 			continue // river reports it
 		}
 		if metadata == nil {
-			metadata = make(map[string]any)
+			metadata = make(map[string]json.RawMessage)
 		}
-		metadata[traceKey] = carrier
-		encoded, err := json.Marshal(metadata)
+		var err error
+		if metadata[traceKey], err = json.Marshal(carrier); err == nil {
+			job.Metadata, err = json.Marshal(metadata)
+		}
 		if err != nil {
 			return nil, err
 		}
-		job.Metadata = encoded
 	}
 	return next(ctx)
 }

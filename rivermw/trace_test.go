@@ -49,14 +49,14 @@ func TestATraceContinuesInTheJobThatItInserts(t *testing.T) {
 			}
 			client := d.start(d.client(w, func(c *river.Config) { c.Plugins = []rivertype.Plugin{rivermw.Trace(tp, opts...)} }))
 			ctx, request := tp.Tracer("test").Start(t.Context(), "POST /invoices")
-			res, err := client.Insert(ctx, invoiceArgs{Customer: "7"}, &river.InsertOpts{Metadata: []byte(`{"mine":1}`)})
+			res, err := client.Insert(ctx, invoiceArgs{Customer: "7"}, &river.InsertOpts{Metadata: []byte(`{"mine":12345678901234567890}`)})
 			request.End()
 			if err != nil {
 				t.Fatal(err)
 			}
 			worker := receive(t, inside)
 			done := awaitState(t, client, res.Job.ID, rivertype.JobStateCompleted)
-			if text := string(done.Metadata); !strings.Contains(text, `"mine": 1`) || !strings.Contains(text, request.SpanContext().TraceID().String()) {
+			if text := string(done.Metadata); !strings.Contains(text, `"mine": 12345678901234567890`) || !strings.Contains(text, request.SpanContext().TraceID().String()) {
 				t.Errorf("metadata %s", text)
 			}
 			eventually(t, func() error {

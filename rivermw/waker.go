@@ -1,6 +1,7 @@
 package rivermw
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,7 +21,9 @@ const (
 	maxParked = 10_000                 // jobs that a Waker remembers
 	maxKeys   = 1_000                  // keys whose locks it waits for
 	onTheWay  = 100 * time.Millisecond // how long a woken job counts as on its way to a worker of this process
-	round     = 50 * time.Millisecond  // the shortest time between two calls for the lock of one key; river takes as long to store a snooze
+	round     = 50 * time.Millisecond  // the shortest time between two calls for the lock of one key, and between two tries to wake a job
+
+	longestRound = time.Second // the longest time: no job gets the lock, because no worker is free, or the Waker fails
 )
 
 // A Waker wakes jobs that this process has snoozed because of their locks. For each key with snoozed jobs one goroutine waits in the
@@ -54,6 +57,7 @@ type parkedList struct {
 	jobs   []parkedJob         // by ID
 	woken  map[int64]time.Time // jobs on their way to a worker
 	waking bool                // a transaction is under way
+	ran    bool                // a job has got the lock since the last round
 }
 
 // NewWaker returns a Waker that uses the database of the jobs. driver is the driver of the river client, and begin starts a
@@ -128,6 +132,7 @@ func (w *Waker) refill(g *guard, key string) {
 	if l == nil || w.closed {
 		return
 	}
+	l.ran = true
 	if batch := w.take(l, 0); len(batch) > 0 {
 		w.work.Go(func() { _ = w.deliver(l, batch) }) // has logged its error
 	}
@@ -135,6 +140,7 @@ func (w *Waker) refill(g *guard, key string) {
 
 // watch wakes the jobs of a list each time that their lock is free, until none is left.
 func (w *Waker) watch(l *parkedList) {
+	wait := round
 	for {
 		err := l.awaitFree(w.ctx)
 		if err == nil {
@@ -143,13 +149,17 @@ func (w *Waker) watch(l *parkedList) {
 			w.mu.Unlock()
 			err = w.deliver(l, batch)
 		}
-		next := round
-		if err != nil {
-			next = time.Second
+		ran, remains := w.remains(l, err)
+		switch {
+		case err != nil:
+			wait = longestRound
+		case ran:
+			wait = round
 		}
-		if !w.remains(l, err) || !pause.For(w.ctx, next) {
+		if !remains || !pause.For(w.ctx, wait) {
 			return
 		}
+		wait = min(2*wait, longestRound)
 	}
 }
 
@@ -163,16 +173,18 @@ func (l *parkedList) awaitFree(ctx context.Context) error {
 	return hold.Unlock()
 }
 
-// remains reports whether the list still has jobs. Otherwise, and if the lock cannot be taken any longer, it drops the list.
-func (w *Waker) remains(l *parkedList, err error) bool {
+// remains reports whether a job has got the lock since the last round, and whether the list still has jobs. Without jobs, and if the
+// lock cannot be taken any longer, it drops the list.
+func (w *Waker) remains(l *parkedList, err error) (ran, remains bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	ran, l.ran = l.ran, false
 	if len(l.jobs) > 0 && !errors.Is(err, lockmw.ErrClosed) || l.waking {
-		return true
+		return ran, true
 	}
 	w.parked -= len(l.jobs)
 	delete(w.lists, l.listKey)
-	return false
+	return ran, false
 }
 
 // take removes the next jobs from the list: as many as there are places for in workers, and at
@@ -246,5 +258,5 @@ func (w *Waker) insert(l *parkedList, j parkedJob) {
 }
 
 func (l *parkedList) find(id int64) (int, bool) {
-	return slices.BinarySearchFunc(l.jobs, id, func(j parkedJob, id int64) int { return int(j.id - id) })
+	return slices.BinarySearchFunc(l.jobs, id, func(j parkedJob, id int64) int { return cmp.Compare(j.id, id) })
 }
