@@ -19,7 +19,7 @@ func Postgres(t testing.TB, answers func(ctx context.Context, addr string) error
 	become := otherUser(t, dir)
 	data := filepath.Join(dir, "data")
 	command := func(path string, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), path, args...) //nolint:gosec // an installed program
+		cmd := exec.CommandContext(t.Context(), path, args...)
 		cmd.Dir = dir
 		become(cmd)
 		return cmd
