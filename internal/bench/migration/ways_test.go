@@ -1,0 +1,189 @@
+package migration_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/lockmw/go/bridge"
+	"github.com/lockmw/go/lockmw"
+)
+
+// lease is the lease of all holds.
+const lease = 2 * time.Second
+
+// A held lock is exclusive until valid; a zero time means until it is released.
+type held struct {
+	valid   func() time.Time
+	release func()
+}
+
+// A taker takes a lock. It gives up when ctx ends.
+type taker func(ctx context.Context, key string) (held, error)
+
+// A library is the old code, and the bridge from it.
+type library struct {
+	name     string
+	open     func(rdb *redis.Client) (taker, error)
+	bridge   func(lockmw.Locker, redis.Scripter) *bridge.Locker
+	unpaused bool // its holder does not know until when it is exclusive, so it must not be paused
+}
+
+var libraries = []library{
+	{name: "redsync", open: openRedsync, bridge: bridge.Redsync},
+	{name: "redislock", open: openRedislock, bridge: bridge.Redislock},
+	{name: "rueidislock", open: openRueidislock, unpaused: true, bridge: func(l lockmw.Locker, rdb redis.Scripter) *bridge.Locker {
+		return bridge.Rueidislock(l, rdb, "", 0)
+	}},
+	{name: "setnx", open: openSetNX, bridge: func(l lockmw.Locker, rdb redis.Scripter) *bridge.Locker {
+		return bridge.SetNX(l, rdb, func(key string) string { return "old:" + key })
+	}},
+	{name: "redisson", open: openRedisson, bridge: bridge.Redisson},
+}
+
+// Stages of the move.
+const (
+	old  = "old"
+	both = "both" // a bridge
+	done = "new"  // lockmw alone
+)
+
+// open returns the taker of a process in that stage.
+func (l *library) taker(stage string, rdb *redis.Client) (taker, error) {
+	if stage == old {
+		return l.open(rdb)
+	}
+	c, err := lockmw.New(rdb)
+	if err != nil {
+		return nil, err
+	}
+	locks := lockmw.Locker(c)
+	if stage == both {
+		locks = l.bridge(c, rdb)
+	}
+	return func(ctx context.Context, key string) (held, error) {
+		_, hold, err := locks.Lock(ctx, key, lockmw.WithLease(lease))
+		if err != nil {
+			return held{}, err
+		}
+		return held{hold.Deadline, func() { _ = hold.Unlock() }}, nil
+	}, nil
+}
+
+func openRedsync(rdb *redis.Client) (taker, error) {
+	rs := redsync.New(goredis.NewPool(rdb))
+	return func(ctx context.Context, key string) (held, error) {
+		m := rs.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt))
+		if err := m.LockContext(ctx); err != nil {
+			return held{}, err
+		}
+		return held{m.Until, func() { _, _ = m.Unlock() }}, nil
+	}, nil
+}
+
+func openRedislock(rdb *redis.Client) (taker, error) {
+	client := redislock.New(rdb)
+	return func(ctx context.Context, key string) (held, error) {
+		var until time.Time
+		for {
+			until = time.Now().Add(lease)
+			l, err := client.Obtain(ctx, key, lease, nil)
+			if err == nil {
+				return held{func() time.Time { return until }, func() { _ = l.Release(context.WithoutCancel(ctx)) }}, nil
+			}
+			if !errors.Is(err, redislock.ErrNotObtained) || !rest(ctx) {
+				return held{}, err
+			}
+		}
+	}, nil
+}
+
+func openRueidislock(rdb *redis.Client) (taker, error) {
+	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{InitAddress: []string{rdb.Options().Addr}},
+		KeyValidity:  lease, NoLoopTracking: true, TryNextAfter: time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, key string) (held, error) {
+		for {
+			// TryWithContext: a waiting WithContext misses the release of a holder on a busy machine.
+			_, cancel, err := locker.TryWithContext(ctx, key)
+			if err == nil {
+				return held{func() time.Time { return time.Time{} }, cancel}, nil
+			}
+			if !rest(ctx) {
+				return held{}, err
+			}
+		}
+	}, nil
+}
+
+var (
+	freeSetNX = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+
+	takeRedisson = redis.NewScript(`
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return 1
+end
+return 0`)
+	freeRedisson = redis.NewScript(`
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('PUBLISH', 'redisson_lock__channel:{' .. KEYS[1] .. '}', '0')
+return 1`)
+)
+
+func openSetNX(rdb *redis.Client) (taker, error) {
+	return polling(func(ctx context.Context, key, value string) (bool, error) {
+		return rdb.SetNX(ctx, "old:"+key, value, lease).Result()
+	}, func(ctx context.Context, key, value string) error {
+		return freeSetNX.Run(ctx, rdb, []string{"old:" + key}, value).Err()
+	}), nil
+}
+
+func openRedisson(rdb *redis.Client) (taker, error) {
+	return polling(func(ctx context.Context, key, value string) (bool, error) {
+		return takeRedisson.Run(ctx, rdb, []string{key}, value, lease.Milliseconds()).Bool()
+	}, func(ctx context.Context, key, value string) error {
+		return freeRedisson.Run(ctx, rdb, []string{key}, value).Err()
+	}), nil
+}
+
+func polling(take func(ctx context.Context, key, value string) (bool, error), free func(ctx context.Context, key, value string) error) taker {
+	return func(ctx context.Context, key string) (held, error) {
+		for {
+			value, until := rand.Text(), time.Now().Add(lease)
+			ok, err := take(ctx, key, value)
+			if ok && err == nil {
+				return held{func() time.Time { return until }, func() { _ = free(context.WithoutCancel(ctx), key, value) }}, nil
+			}
+			if !rest(ctx) {
+				return held{}, ctx.Err()
+			}
+		}
+	}
+}
+
+// rest pauses between two tries of the old code.
+func rest(ctx context.Context) bool {
+	select {
+	case <-time.After(20 * time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
