@@ -28,7 +28,7 @@
 // WithSetNXOnExtend, and Redisson with forceUnlock. The hold of a bridge then ends at its next renewal, a third of its lease later
 // at most.
 //
-// Old code has no fencing tokens. So the tokens of lockmw order the writes of bridges and Clients, and not those of old code.
+// Old code has no fencing tokens. So tokens order the writes of bridges and Clients, but not the writes of old code.
 //
 // If a process crashes, its old key expires after its lease, which is the lease of the hold: 30 s unless WithLease sets it. If the
 // connection breaks while the server deletes the old key, go-redis repeats the command, and Unlock may report a loss that was none.
