@@ -278,7 +278,7 @@ func TestLimitsOfAHoldCountFromTheOldKey(t *testing.T) {
 	each(t, func(s *scene) {
 		after := func(d time.Duration) { time.AfterFunc(d, func() { s.freeAll(s, s.rdb, "old") }) }
 		s.takeAll(s, s.rdb, "old")
-		after(4 * time.Second)
+		after(5 * time.Second)
 		ctx, hold := s.lock(lockmw.WithMaxHold(2*time.Second), lockmw.WithLease(3*time.Second))
 		time.Sleep(1900 * time.Millisecond)
 		if ctx.Err() != nil {
@@ -391,16 +391,21 @@ func TestRueidislockNeedsAMajority(t *testing.T) {
 		s.aboutOld(context.Cause(ctx), lockmw.ErrLost)
 		_ = hold.Unlock()
 
-		s.takeString("rueidislock:2:item:7") // a call of the library that is about to give up
+		s.rdb.Set(s.Context(), s.keys[2], "old", 0) // a call of the library that is about to give up
 		_, _, err := s.locks.TryLock(s.Context(), key)
 		s.aboutOld(err, lockmw.ErrBusy)
 		if s.exist(s, s.rdb) != 1 {
-			s.Error("a try leaves a minority of the keys")
+			s.Error("a try leaves keys")
 		}
+		go s.locks.Lock(s.Context(), key, lockmw.WithWait(time.Minute)) //nolint:errcheck // it ends without the lock
+		time.Sleep(5 * time.Second)
+		synctest.Wait() // the call pauses
+		if s.exist(s, s.rdb) != 1 {
+			s.Error("a call that pauses keeps keys, and so wakes calls of the library for nothing")
+		}
+		time.Sleep(time.Minute)
 	})
 }
-
-func (s *scene) takeString(name string) { takeString(s.Context(), s.rdb, name, "old") }
 
 // Redisson waits for a message rather than poll.
 func TestUnlockWakesRedisson(t *testing.T) {
