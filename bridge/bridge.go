@@ -137,6 +137,11 @@ func (l *Locker) TryLock(ctx context.Context, key string, opts ...lockmw.Option)
 // Logger returns the logger of the Client: see lockmw.Client.
 func (l *Locker) Logger() *slog.Logger { return l.made().locker.Logger() }
 
+// OldKeyBusy returns how many calls so far have had the lock of lockmw and found the old key taken, each counted once. While old
+// code runs it rises, so it is a metric to watch before the bridges are replaced. It also counts calls that wait for the old key of
+// a bridge that has crashed.
+func (l *Locker) OldKeyBusy() int64 { return l.made().locks.oldKeyBusy.Load() }
+
 // Close returns when the old keys of holds that have ended are released, which takes at most 2 s after the last of them. Close the
 // Client first: that ends all holds. Without Close, an old key may be left until its lease expires.
 func (l *Locker) Close() { l.made().locks.close() }

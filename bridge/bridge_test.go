@@ -140,6 +140,9 @@ func TestACallWaitsForTheOldKey(t *testing.T) {
 		}()
 		start := time.Now()
 		_, hold := s.lock(call)
+		if n := s.locks.OldKeyBusy(); n != 1 {
+			s.Errorf("%d calls have found the old key busy, want one", n)
+		}
 		if took := time.Since(start); took < 5*time.Second || took > 5200*time.Millisecond {
 			s.Errorf("the lock is taken after %v", took)
 		}

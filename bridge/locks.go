@@ -24,6 +24,7 @@ type locks struct {
 	lib   library
 	rdb   redis.Scripter
 
+	oldKeyBusy atomic.Int64   // calls that found the old key taken
 	background sync.WaitGroup // frees holds whose callers do not wait for it
 	quit       chan struct{}  // closed by Close
 	closeOnce  sync.Once
@@ -120,6 +121,7 @@ func (c *call) takeOld(h *hold) *core.AcquireError {
 		ctx, stop = context.WithDeadline(ctx, c.ends)
 		defer stop()
 	}
+	counted := false
 	for rest := minPollPause; ; rest = min(2*rest, maxPollPause) {
 		sent := clock.Now()
 		t := h.old.take(ctx, c.req.Lease)
@@ -127,6 +129,10 @@ func (c *call) takeOld(h *hold) *core.AcquireError {
 		if t.foreign == 0 && h.old.isHeld(t) {
 			h.setOldEnds(sent.Add(c.req.Lease - margin(c.req.Lease)))
 			return c.refreshFixed(ctx, h, c.req.Lease/10)
+		}
+		if t.foreign > 0 && !counted {
+			counted = true
+			c.locks.oldKeyBusy.Add(1)
 		}
 		if t.yes > 0 { // of several keys
 			_ = h.old.release(ctx, 0)

@@ -16,6 +16,7 @@ type visit struct {
 	lease            time.Duration
 	readOnly, strict bool
 	asynq            bool
+	bridge           []string
 }
 
 func (c *command) doctor() *cobra.Command {
@@ -31,11 +32,16 @@ The checks of rights and scripts write scratch keys below the prefix, which expi
 locks there. With --read-only it does neither. With --asynq it also tries the rights that asynq needs, on a key of asynq:* and on the
 channel asynq:cancel.
 
+With --bridge library:NAME it watches the key of another lock library for three seconds: a warning says that a process
+without a bridge takes it. The libraries are redsync, redislock, rueidislock, redisson and setnx. For setnx, NAME is the Redis
+key. The flag can be repeated.
+
 Verdicts are ok, advice, unknown, warning and failure. The exit status is 6 after a failure; with --strict also after a
 warning.`,
 		Example: `  lockmw doctor
   lockmw doctor --read-only --strict
-  lockmw doctor --asynq`,
+  lockmw doctor --asynq
+  lockmw doctor --read-only --bridge redsync:item:7`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if v.lease < 100*time.Millisecond || v.lease > 24*time.Hour {
@@ -50,15 +56,23 @@ warning.`,
 	cmd.Flags().DurationVar(&v.lease, "lease", 30*time.Second, "lease of your locks; must match lockmw.WithLease")
 	cmd.Flags().BoolVar(&v.readOnly, "read-only", false, "write nothing: skip rights, scripts, messages and speed")
 	cmd.Flags().BoolVar(&v.asynq, "asynq", false, "also try the rights that asynq needs")
+	cmd.Flags().StringArrayVar(&v.bridge, "bridge", nil, "watch the key of another lock library: `library:NAME`")
 	cmd.Flags().BoolVar(&v.strict, "strict", false, "fail also after a warning")
 	return cmd
 }
 
 func (v *visit) run(ctx context.Context) error {
+	options := doctor.Options{Prefix: v.prefix, SlottedKeys: v.redis.slotted, Lease: v.lease, Borrowed: true, Asynq: v.asynq, ReadOnly: v.readOnly}
+	for _, text := range v.bridge {
+		k, err := doctor.ParseOldKey(text)
+		if err != nil {
+			return usage("--bridge: %v", err)
+		}
+		options.Bridge = append(options.Bridge, k)
+	}
 	if _, err := v.connect(ctx); err != nil {
 		return err
 	}
-	options := doctor.Options{Prefix: v.prefix, SlottedKeys: v.redis.slotted, Lease: v.lease, Borrowed: true, Asynq: v.asynq, ReadOnly: v.readOnly}
 	counts := make(map[doctor.Verdict]int)
 	for f := range doctor.Examine(ctx, v.conn.client, options) {
 		counts[f.Verdict]++

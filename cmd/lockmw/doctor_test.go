@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmw/go/bridge"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 func TestDoctorFindsNothingWrongWithAServer(t *testing.T) {
@@ -64,4 +66,21 @@ func TestDoctorFailsOnAServerThatDoesNotExclude(t *testing.T) {
 	s := redistest.Mini(t)
 	s.Interleave()
 	lockmwOn(t, s, "doctor").want(t, statusUnfit, "failure  atomicity    other commands run in the middle of a script", "--lua-transaction-mode")
+}
+
+func TestDoctorSeesWhetherOldCodeTakesAKey(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	rdb := s.NewClient(t)
+	c := usertest.ClientOf(t, rdb)
+	for library, locks := range map[string]*bridge.Locker{
+		"redsync": bridge.Redsync(c, rdb), "redisson": bridge.Redisson(c, rdb), "rueidislock": bridge.Rueidislock(c, rdb, "", 0),
+	} {
+		_, hold := usertest.Lock(t, t.Context(), locks, "item:"+library)
+		lockmwOn(t, s, "doctor", "--json", "--read-only", "--bridge", library+":item:"+library).want(t, statusDone, `"check":"bridge","verdict":"ok"`, "150 times with a bridge's value", "0 times with another one")
+		usertest.Unlock(t, hold)
+	}
+	rdb.Set(t.Context(), "item:7", "a random value", 0)
+	lockmwOn(t, s, "doctor", "--json", "--read-only", "--strict", "--bridge", "redsync:item:7").want(t, statusUnfit, `"check":"bridge","verdict":"warning"`, "150 times with another one", "keep the bridges")
+	lockmwOn(t, s, "doctor", "--bridge", "redis:item").want(t, statusUsage, "--bridge: ", "must be library:name")
 }

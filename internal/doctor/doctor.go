@@ -7,6 +7,7 @@
 //	clocks.go    the clocks of the servers
 //	client.go    the timeouts of the client
 //	layout.go    whether all processes lay out their keys in the same way
+//	bridge.go    whether old code takes the keys of bridges
 //	rights.go    the rights of the user for locks and asynq, tried on scratch keys
 //	scripting.go what scripts may do, the lifetime of keys, and whether scripts are atomic, tried on scratch keys
 //	messages.go  whether messages arrive
@@ -68,9 +69,12 @@ type Options struct {
 	Asynq bool
 	// ReadOnly omits the checks that write scratch keys: rights, scripts, messages and speed.
 	ReadOnly bool
+	// Bridge adds a check that watches old keys of another lock library for some seconds. It only reads.
+	Bridge []OldKey
 }
 
-// ReadOnlyChecks and WritingChecks are the names of all checks, in the order in which they run. With Asynq, "asynq" follows "rights".
+// ReadOnlyChecks and WritingChecks are the names of all checks, in the order in which they run. With Asynq, "asynq" follows "rights";
+// with Bridge, "bridge" follows "layout".
 var (
 	ReadOnlyChecks = []string{"connection", "server", "address", "role", "memory", "eviction", "persistence", "quarantine", "replicas", "clocks", "client", "layout"}
 	WritingChecks  = []string{"rights", "scripting", "expiry", "atomicity", "messages", "scripts", "lock", "hand-over"}
@@ -119,7 +123,7 @@ type examination struct {
 func (e *examination) checks() []func(context.Context) {
 	checks := []func(context.Context){
 		e.connect, e.checkServers, e.checkAddress, e.checkRoles, e.checkMemory, e.checkEviction, e.checkPersistence, e.checkQuarantine, e.checkReplicas,
-		e.checkClocks, e.checkClient, e.checkLayout,
+		e.checkClocks, e.checkClient, e.checkLayout, e.checkBridge,
 	}
 	if !e.options.ReadOnly {
 		checks = append(checks, e.checkRights, e.checkScripting, e.checkExpiry, e.checkAtomicity, e.checkMessages, e.checkScripts, e.checkLock, e.checkHandOver)

@@ -75,7 +75,7 @@ func TestTheOutcomesOfIdempotentCallsAreExplained(t *testing.T) {
 }
 
 func TestThePageOfTheDoctorHasAllChecksAndVerdicts(t *testing.T) {
-	compare(t, "command.md", "| check |", slices.Concat(doctor.ReadOnlyChecks, doctor.WritingChecks, []string{"asynq"}))
+	compare(t, "command.md", "| check |", slices.Concat(doctor.ReadOnlyChecks, doctor.WritingChecks, []string{"asynq", "bridge"}))
 	var verdicts []string
 	for i := range constants(t, "internal/doctor/doctor.go", "Verdict") {
 		verdicts = append(verdicts, doctor.Verdict(i).String())
