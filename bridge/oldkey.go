@@ -100,11 +100,15 @@ func (o *oldLock) each(ctx context.Context, s *redis.Script, count func(*tally, 
 	for _, k := range o.keys {
 		go func() { answers <- k.run(ctx, s, args...) }()
 	}
+	var late *time.Timer
 	for range o.keys {
 		t.add(<-answers, count)
-		if t.yes == o.lib.quorum {
-			defer time.AfterFunc(stragglers, cancel).Stop()
+		if t.yes >= o.lib.quorum && late == nil {
+			late = time.AfterFunc(stragglers, cancel)
 		}
+	}
+	if late != nil {
+		late.Stop()
 	}
 	return t
 }
