@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	suite.Begin()
+	suite.BeginBusy()
 	goleak.VerifyTestMain(m)
 }

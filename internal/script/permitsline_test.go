@@ -204,8 +204,8 @@ func TestOddTicketsForPermitsAreRemoved(t *testing.T) {
 	}
 }
 
-// Values of other clients at a key are not taken for a permit, and a permit ends even if the counter is malformed.
-func TestStrangersValuesDoNotStopPermits(t *testing.T) {
+// A permit ends even if another client has overwritten the counter. No other permit is granted then.
+func TestAPermitEndsAlthoughItsCounterIsMalformed(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1})
 		d.AcquirePermit(scripttest.Permit{ID: "w", N: 1})
@@ -220,6 +220,10 @@ func TestStrangersValuesDoNotStopPermits(t *testing.T) {
 			d.Errorf("one that was refused changed\n%s to\n%s", before, after)
 		}
 	})
+}
+
+// Values of other clients at a key are not taken for a permit.
+func TestStrangersValuesAreNoPermits(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1})
 		d.Redis.HSet(d.Context(), d.Keys.Holder(), "mode", "x")

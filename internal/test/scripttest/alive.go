@@ -20,10 +20,8 @@ func (d *Driver) Beat(id string, subscribed bool) (known bool) {
 // process has.
 func (d *Driver) Kill(ids ...string) {
 	d.Helper()
-	now, err := d.Redis.Time(d.Context()).Result()
-	d.check("time", "", err)
-	long := now.Add(-2 * script.DeadAfter)
-	fields := []any{"#last", now.UnixMilli(), "#since", long.UnixMilli()}
+	long := d.now().Add(-2 * script.DeadAfter)
+	fields := []any{"#since", long.UnixMilli()}
 	for _, id := range ids {
 		fields = append(fields, d.Inbox(id), fmt.Sprintf("+%d", long.UnixMilli()))
 		for _, tickets := range []string{d.Keys.Tickets(), d.Keys.PermitTickets()} {
@@ -34,8 +32,17 @@ func (d *Driver) Kill(ids ...string) {
 			}
 		}
 	}
+	fields = append(fields, "#last", d.now().UnixMilli()) // late: on a busy machine the commands above take long
 	d.check("kill", "", d.Redis.HSet(d.Context(), d.Keys.Alive(), fields...).Err())
 	d.check("kill", "", d.Redis.PExpire(d.Context(), d.Keys.Alive(), time.Minute).Err())
+}
+
+// now returns the server's time.
+func (d *Driver) now() time.Time {
+	d.Helper()
+	now, err := d.Redis.Time(d.Context()).Result()
+	d.check("time", "", err)
+	return now
 }
 
 // QueuedAt returns the text of a ticket that was queued at another time (µs).

@@ -113,9 +113,10 @@ func newClient(t *testing.T, s *redistest.Server) *redis.Client {
 	return s.NewClient(t, func(o *redis.Options) { o.MaxRetries = -1 })
 }
 
-// OnEach runs test on each server, without the race detector: the scripts run one at a time.
+// OnEach runs test on each server, in parallel with other tests, and without the race detector: the scripts run one at a time.
 func OnEach(t *testing.T, test func(d *Driver)) {
 	race.FindsNothing(t)
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) { test(New(t, newClient(t, s), t.Name())) })
 }
 

@@ -11,6 +11,8 @@ const (
 	// width is how many parallel tests run at a time: tests on real servers mostly wait. Tests of the full suite alone use more
 	// processor time, and their time limits have to hold with the race detector.
 	width, quickWidth = 8, 16
+	// busyWidth is how many run at a time that hardly wait.
+	busyWidth = 4
 	// rounds is how often the quick suite repeats tests of random operations; the full suite uses rapid's default, 100.
 	rounds = 30
 	// garbage is how much garbage there may be in relation to live memory, in percent: embedded servers make much of it.
@@ -21,20 +23,29 @@ const (
 // random operations take, and how often garbage is collected, unless the command line or the environment does. It panics if a
 // flag rejects its value.
 func Begin() {
-	setFlags()
+	if Full() {
+		begin(width)
+	} else {
+		begin(quickWidth)
+	}
+}
+
+// BeginBusy is Begin for a package whose tests hardly wait. Few of them run in parallel: with more, each would take longer than
+// its leases.
+func BeginBusy() { begin(busyWidth) }
+
+func begin(parallel int) {
+	setFlags(parallel)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
 }
 
-func setFlags() {
-	defaults := map[string]int{"test.parallel": width}
+func setFlags(parallel int) {
+	defaults := map[string]int{"test.parallel": parallel}
 	const checks = "rapid.checks"
-	if !Full() {
-		defaults["test.parallel"] = quickWidth
-		if flag.Lookup(checks) != nil {
-			defaults[checks] = rounds
-		}
+	if !Full() && flag.Lookup(checks) != nil {
+		defaults[checks] = rounds
 	}
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { delete(defaults, f.Name) })
