@@ -10,11 +10,13 @@ import (
 	"github.com/lockmw/go/internal/test/interrupt"
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
 )
 
 func TestMain(m *testing.M) {
 	interrupt.ChildMain(openBuyer)
+	suite.Begin()
 	goleak.VerifyTestMain(m, env.Diallers())
 }
 

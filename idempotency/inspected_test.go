@@ -18,6 +18,7 @@ func TestAnInspectorShowsTheRecordsOfAServer(t *testing.T) {
 }
 
 func TestAnInspectorShowsTheRecordsOfACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.NewCluster(t, 3, 0)
 	inspectRecords(t, cluster.Client(t))
 }

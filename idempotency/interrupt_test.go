@@ -171,6 +171,7 @@ func play(t *testing.T, fate interrupt.Fate, way string, once bool, final ...int
 }
 
 func TestAnInterruptedRunContradictsNothing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		fate  interrupt.Fate
 		way   string
@@ -199,6 +200,7 @@ func TestAnInterruptedRunContradictsNothing(t *testing.T) {
 
 // Otherwise the judge might be blind.
 func TestTheJudgeFindsTheFaultsOfANaiveService(t *testing.T) {
+	t.Parallel()
 	for fate, want := range map[interrupt.Fate]string{interrupt.Kill: interrupt.DoubleEffect, interrupt.Stop: interrupt.Contradiction} {
 		t.Run(string(fate), func(t *testing.T) {
 			t.Parallel()

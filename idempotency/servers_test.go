@@ -77,6 +77,7 @@ func onServer(t *testing.T, d redistest.Deployment) {
 }
 
 func TestOnEachServer(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) { onServer(t, s) })
 }
 

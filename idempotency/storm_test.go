@@ -30,6 +30,7 @@ func storm(t testing.TB, way string, clients, keys, retries int, limit time.Dura
 }
 
 func TestAStormContradictsNothing(t *testing.T) {
+	t.Parallel()
 	clients, keys, retries, limit := 40, 200, 2, 3*time.Second
 	if suite.Full() {
 		clients, keys, retries, limit = 100, 1000, 3, 8*time.Second

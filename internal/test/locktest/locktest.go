@@ -21,7 +21,8 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/rw"
 )
 
-// Run runs every scenario that applies to c's Locker. The calling test must not be parallel.
+// Run runs every scenario that applies to c's Locker. The calling test must not be parallel before: on a real server, Run makes it
+// so.
 func Run(t *testing.T, c env.Config) {
 	env.Run(t, c, slices.Concat(plain.Groups, fault.Groups, fair.Groups, rw.Groups, permit.Groups))
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// Run runs every scenario that applies to c's Locker. The calling test must not be parallel.
+// Run runs every scenario that applies to c's Locker. The calling test must not be parallel before: on a real server, Run makes it
+// so. Package leak checks each scenario, and TestMain all of them.
 func Run(t *testing.T, c Config, groups []Group) {
 	if c.Several {
 		suite.NeedsFull(t, "several servers take seconds to find each other")
@@ -22,12 +23,11 @@ func Run(t *testing.T, c Config, groups []Group) {
 			c.shared, c.external = c.External(t)
 		}
 		if !c.external {
+			t.Parallel()
 			c.shared = share(t, c.Server(t)) // skips all scenarios if there is no server
 		}
 		c.pace = judge.NewPace(t)
 		watch(t, c.pace, c.shared)
-		before := goleak.IgnoreCurrent()
-		t.Cleanup(func() { goleak.VerifyNone(t, before, Diallers()) }) // also leaks that no scenario reported
 	}
 	if c.Bubble {
 		defer race.OneProcessor()()
