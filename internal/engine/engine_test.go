@@ -226,6 +226,7 @@ func (c *watchedContext) Err() error {
 }
 
 func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
+	t.Parallel()
 	s := redistest.Redis(t)
 	wire := s.NewWire()
 	a, b := newEngine(t, s.NewClient(t)), newEngine(t, s.NewClient(t, wire.Use))

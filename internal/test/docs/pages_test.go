@@ -88,6 +88,7 @@ func deadLinks(all []page) (dead []string) {
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
 	all := pages(t)
 	for _, dead := range deadLinks(all) {
 		t.Error(dead)
@@ -129,6 +130,7 @@ var (
 
 // Files and folders that a page or a command in it names exist.
 func TestNamedFilesExist(t *testing.T) {
+	t.Parallel()
 	for _, p := range pages(t) {
 		if p.path == "CHANGELOG.md" || strings.HasPrefix(p.path, "internal/") {
 			continue
@@ -225,6 +227,7 @@ func normal(code string) string {
 
 // The rules of the protocol are numbered, and code cites only these numbers.
 func TestCitedRulesExist(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(root + "/docs/protocol.md")
 	if err != nil {
 		t.Fatal(err)

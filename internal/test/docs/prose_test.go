@@ -161,6 +161,7 @@ func lineBreaksBefore(set *token.FileSet, comment *ast.CommentGroup) string {
 
 // Readers understand every sentence of the documents at the first reading. With -v the test prints how many are long.
 func TestProse(t *testing.T) {
+	t.Parallel()
 	all := packageComments(t)
 	for _, p := range pages(t) {
 		if p.path != "CHANGELOG.md" && !strings.HasPrefix(p.path, "internal/") {

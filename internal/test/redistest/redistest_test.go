@@ -14,9 +14,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	suite.Begin()
+	goleak.VerifyTestMain(m)
+}
 
 func TestServersAnswer(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
