@@ -198,12 +198,14 @@ func sqliteFile(t *testing.T) string {
 // eachDatabase runs f with each database, in each of its variants.
 func eachDatabase(t *testing.T, f func(t *testing.T, d database)) {
 	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
 		// Each variant has a file of its own.
 		for name, options := range map[string]string{"write-ahead log": "&_pragma=journal_mode(WAL)", "rollback journal": ""} {
 			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.SQLite, "sqlite", sqliteFile(t), options}) })
 		}
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
 		dsn := dbtest.Postgres(t).URL("shop") + "?"
 		for name, options := range map[string]string{
 			"defaults": "",
@@ -213,6 +215,7 @@ func eachDatabase(t *testing.T, f func(t *testing.T, d database)) {
 		}
 	})
 	t.Run("MariaDB", func(t *testing.T) {
+		t.Parallel()
 		u, err := url.Parse(dbtest.MariaDB(t).URL("shop"))
 		if err != nil {
 			t.Fatal(err)
