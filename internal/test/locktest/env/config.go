@@ -75,7 +75,7 @@ func Redis(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 // slots, in real time. The server is the only node of a Cluster, which its clients do not know.
 func Slotted(mode string, wrap func(*lockmw.Client) lockmw.Locker) Config {
 	return Config{
-		Mode: mode, Wrap: wrap, Slotted: true,
+		Mode: mode, Wrap: wrap, Slotted: true, Several: true, // it stands for several
 		Server: func(t testing.TB) redistest.Deployment { return redistest.Slotted(t) },
 	}
 }
