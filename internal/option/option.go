@@ -10,6 +10,7 @@ import (
 // Places that accept options.
 type (
 	Client     interface{ client() }
+	Consumer   interface{ consumer() }
 	HTTP       interface{ http() }
 	Idempotent interface{ idempotent() }
 	Job        interface{ job() }
@@ -19,12 +20,14 @@ type (
 // Embedded in an option type, these decide which places accept it.
 type (
 	ForClient     struct{}
+	ForConsumer   struct{}
 	ForHTTP       struct{}
 	ForIdempotent struct{}
 	ForJob        struct{}
 	ForTask       struct{}
 	Everywhere    struct {
 		ForClient
+		ForConsumer
 		ForHTTP
 		ForJob
 		ForTask
@@ -32,6 +35,7 @@ type (
 )
 
 func (ForClient) client()         {}
+func (ForConsumer) consumer()     {}
 func (ForHTTP) http()             {}
 func (ForIdempotent) idempotent() {}
 func (ForJob) job()               {}

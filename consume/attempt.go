@@ -1,0 +1,97 @@
+package consume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+
+	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/internal/pause"
+	"github.com/lockmw/go/lockmw"
+)
+
+// errNotBegun is wrapped in the error of an attempt that did not get its lock.
+var errNotBegun = errors.New("the message waits for its lock")
+
+// settle tries a message until it is done, and reports it. It returns false if the Partition was closed before.
+func (p *Partition[M]) settle(m *message[M]) bool {
+	longest := p.queue.shortest
+	for failures := 0; p.open.Err() == nil; {
+		err := p.attempt(m)
+		if err != nil && !errors.Is(err, errNotBegun) && p.open.Err() == nil {
+			failures++
+			err = p.giveUp(m, failures, err)
+		}
+		if err == nil {
+			p.report(m)
+			return true
+		}
+		if p.open.Err() == nil {
+			p.queue.log(m, failures, err)
+			pause.For(p.open, longest/2+rand.N(longest/2+1))
+			longest = min(2*longest, p.queue.longest)
+		}
+	}
+	return false
+}
+
+// attempt handles a message once, under its lock.
+func (p *Partition[M]) attempt(m *message[M]) error {
+	if m.invalid != nil {
+		return m.invalid
+	}
+	ctx, cancel := p.handlerContext(m)
+	defer cancel(nil)
+	if m.key == "" {
+		return p.queue.protected(ctx, m.content)
+	}
+	begun := false
+	beginUnlessClosed := context.AfterFunc(p.open, func() { cancel(ErrClosed) }) // only the wait ends with Close
+	err := lockmw.Do(ctx, p.queue.locks, m.key, func(ctx context.Context) error {
+		if begun = beginUnlessClosed(); !begun {
+			return ErrClosed
+		}
+		return p.queue.protected(ctx, m.content)
+	}, p.queue.lockOpts...)
+	if begun || errors.Is(err, lockmw.ErrInvalidKey) {
+		return err
+	}
+	beginUnlessClosed()
+	return fmt.Errorf("%w: %w", errNotBegun, err)
+}
+
+// handlerContext returns a context with the values of Submit's, which ends when handlers have to. cancel releases it.
+func (p *Partition[M]) handlerContext(m *message[M]) (ctx context.Context, cancel context.CancelCauseFunc) {
+	ctx, end := context.WithCancelCause(m.ctx)
+	stop := context.AfterFunc(p.handlers, func() { end(context.Cause(p.handlers)) })
+	return ctx, func(cause error) { stop(); end(cause) }
+}
+
+// giveUp asks GiveUp, which gets the context of a handler without a lock.
+func (p *Partition[M]) giveUp(m *message[M], attempt int, err error) error {
+	ctx, cancel := p.handlerContext(m)
+	defer cancel(nil)
+	return p.queue.giveUp(ctx, m.content, attempt, err)
+}
+
+// protected calls the handler. A panic fails the attempt: the message would end one process after the other.
+func (q *Queue[M]) protected(ctx context.Context, m M) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: %v\n%s", ErrPanic, v, debug.Stack())
+		}
+	}()
+	return q.handle(ctx, m)
+}
+
+func (q *Queue[M]) log(m *message[M], failures int, err error) {
+	kind, text := "failed", "consume: a message has failed and is tried again; the later ones of its key wait"
+	if errors.Is(err, errNotBegun) {
+		kind, text = "not begun", "consume: a message did not get its lock and tries again"
+	}
+	if missed, ok := q.lines.Allow(kind); ok {
+		observe.LoggerOf(q.locks).WarnContext(m.ctx, text, "key", m.key, "failures", failures, "error", err, "more_lines", missed)
+	}
+}
