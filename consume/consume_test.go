@@ -169,6 +169,21 @@ func TestAMessageWithoutItsLockHasNotFailed(t *testing.T) {
 	})
 }
 
+// A Locker may refuse more keys than this package does.
+func TestAKeyThatTheLockerRefusesIsAFailure(t *testing.T) {
+	asked := make(chan error, 1)
+	locks := lockmw.LockerFunc(func(ctx context.Context, _ string, _ ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		return ctx, nil, &lockmw.Error{Op: "lock", Err: lockmw.ErrInvalidKey}
+	})
+	p := consume.New(quiet{locks}, itself, func(context.Context, string) error { return nil },
+		func(_ context.Context, _ string, _ int, err error) error { asked <- err; return nil }).Open(func(string) {})
+	submit(t, p, "a1")
+	if err := usertest.Receive(t, "GiveUp is asked", asked); !errors.Is(err, lockmw.ErrInvalidKey) {
+		t.Error(err)
+	}
+	p.Close(t.Context())
+}
+
 func TestALostLockEndsTheHandlerAndFailsTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := new(journal)
@@ -206,7 +221,8 @@ func TestCloseStartsNothingAndHandsBackInOrder(t *testing.T) {
 			time.Sleep(time.Second)
 			j.add(m, "ends because of", context.Cause(ctx))
 			return errStock
-		}, func(_ context.Context, m string, _ int, err error) error { return err }, consume.WithRetry(time.Hour, time.Hour)).Open(j.done)
+		}, func(_ context.Context, m string, _ int, err error) error { j.add("failed", m); return err },
+			consume.WithRetry(time.Hour, time.Hour)).Open(j.done)
 		release := usertest.Occupy(t, locks, "order:w")
 		submit(t, p, "w1", "a1", "s1", "a2", "f1", "s2", "f2")
 		synctest.Wait()
@@ -222,9 +238,11 @@ func TestCloseStartsNothingAndHandsBackInOrder(t *testing.T) {
 			t.Errorf("Close took %v", took)
 		}
 		release()
-		j.want(t, "done s1", "a1 ends because of the rebalance")
-		if err := p.Submit(t.Context(), "a3"); !errors.Is(err, consume.ErrClosed) {
-			t.Error(err)
+		j.want(t, "failed f1", "done s1", "a1 ends because of the rebalance")
+		for range 100 { // there is room
+			if err := p.Submit(t.Context(), "a3"); !errors.Is(err, consume.ErrClosed) {
+				t.Fatal(err)
+			}
 		}
 		if !usertest.IsFree(locks, "order:a") || !usertest.IsFree(locks, "order:w") {
 			t.Error("a lock is held after Close")

@@ -24,9 +24,8 @@
 //   - Bounds. Submit waits while a Partition has WithLimit messages that are not done.
 //   - Hand back. Close starts nothing new, waits for the handlers that run, and returns the messages that are not done.
 //
-// Two processes that receive messages of one key from the broker, such as two consumers of one Redis stream, exclude each other but keep
-// no order: the broker may deliver the second message to a faster process. Partition by key where order matters. See
-// [docs/consumers.md].
+// Two consumers of one Redis stream both receive messages of all keys. They exclude each other but keep no order: the broker may deliver
+// the second message of a key to a faster process. Partition by key where order matters. See [docs/consumers.md].
 //
 // # What can go wrong
 //

@@ -36,6 +36,8 @@ type record struct {
 	last      map[string]int // the job of a partition and key that was begun last
 	done      [2][]*job
 	closed    [2]bool
+	reporting [2]bool
+	inOrder   bool
 }
 
 func (r *record) errorf(format string, args ...any) {
@@ -94,10 +96,18 @@ func (r *record) handle(ctx context.Context, j *job) error {
 func (r *record) report(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.reporting[j.partition] && r.inOrder {
+		r.errorf("%+v is reported during another report", j)
+	}
+	r.reporting[j.partition] = true
+	defer func() { r.reporting[j.partition] = false }()
 	if !r.succeeded[j] || r.closed[j.partition] || slices.Contains(r.done[j.partition], j) {
 		r.errorf("%+v is done", j)
 	}
 	r.done[j.partition] = append(r.done[j.partition], j)
+	r.mu.Unlock()
+	time.Sleep(time.Millisecond) // a second report could begin
+	r.mu.Lock()
 }
 
 // Two partitions, which may be those of two processes, share keys.
@@ -107,7 +117,7 @@ func TestRandomMessagesKeepOrderExclusionAndBounds(t *testing.T) {
 		rapid.Check(hidden, func(t *rapid.T) {
 			limit := rapid.IntRange(1, 8).Draw(t, "limit")
 			inOrder := rapid.Bool().Draw(t, "in order")
-			r := &record{running: make(map[string]*job), failed: make(map[*job]int), succeeded: make(map[*job]bool), last: make(map[string]int)}
+			r := &record{inOrder: inOrder, running: make(map[string]*job), failed: make(map[*job]int), succeeded: make(map[*job]bool), last: make(map[string]int)}
 			q := consume.New(quiet{lockmw.NewLocal()}, func(_ context.Context, j *job) (string, error) { return j.key, nil }, r.handle, nil,
 				consume.WithLimit(limit), consume.WithRetry(time.Millisecond, 20*time.Millisecond))
 			open := q.Open

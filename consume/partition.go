@@ -24,7 +24,7 @@ type Partition[M any] struct {
 	endOpen, endHandlers context.CancelCauseFunc
 	running              sync.WaitGroup
 
-	reporting sync.Mutex // held during the calls of done, if they are in order
+	reporting chan struct{} // a value is in it during the calls of done, if they are in order
 	mu        sync.Mutex
 	closed    bool
 	messages  list.List[*message[M]]   // not done, or not yet reported, as submitted
@@ -44,7 +44,8 @@ func (q *Queue[M]) open(done func(M), inOrder bool) *Partition[M] {
 	if done == nil {
 		panic("consume: Open: done is nil")
 	}
-	p := &Partition[M]{queue: q, done: done, inOrder: inOrder, room: make(chan struct{}, q.limit), lines: make(map[string][]*message[M])}
+	p := &Partition[M]{queue: q, done: done, inOrder: inOrder, lines: make(map[string][]*message[M])}
+	p.room, p.reporting = make(chan struct{}, q.limit), make(chan struct{}, 1)
 	p.open, p.endOpen = context.WithCancelCause(context.Background())
 	p.handlers, p.endHandlers = context.WithCancelCause(context.Background())
 	return p
@@ -128,8 +129,8 @@ func (p *Partition[M]) following(key string) (m *message[M], more bool) {
 // report removes a message that is done, and calls done for those whose turn it is.
 func (p *Partition[M]) report(m *message[M]) {
 	if p.inOrder {
-		p.reporting.Lock()
-		defer p.reporting.Unlock()
+		p.reporting <- struct{}{}
+		defer func() { <-p.reporting }()
 	} else {
 		p.done(m.content)
 	}

@@ -14,7 +14,7 @@ import (
 func TestEachFaultOfThePagesHasItsTest(t *testing.T) {
 	there := testFolders(t)
 	named := regexp.MustCompile("`(Test\\w+)`")
-	for page, head := range map[string]string{"topologies.md": "| what happens |", "redlock.md": "| fault |", "tasks.md": "| what a task meets |"} {
+	for page, head := range map[string]string{"topologies.md": "| what happens |", "redlock.md": "| fault |", "tasks.md": "| what a task meets |", "consumers.md": "| fault |"} {
 		for _, row := range tableRows(t, page, head) {
 			tests := named.FindAllStringSubmatch(row, -1)
 			if len(tests) == 0 {
