@@ -18,7 +18,7 @@ var errNotBegun = errors.New("the message waits for its lock")
 // settle tries a message until it is done, and reports it. It returns false if the Partition was closed before.
 func (p *Partition[M]) settle(m *message[M]) bool {
 	longest := p.queue.shortest
-	for failures := 0; p.open.Err() == nil; {
+	for failures := 0; p.mayBegin(m); {
 		err := p.attempt(m)
 		if err != nil && !errors.Is(err, errNotBegun) && p.open.Err() == nil {
 			failures++
@@ -28,11 +28,13 @@ func (p *Partition[M]) settle(m *message[M]) bool {
 			p.report(m)
 			return true
 		}
-		if p.open.Err() == nil {
-			p.queue.log(m, failures, err)
-			pause.For(p.open, longest/2+rand.N(longest/2+1))
-			longest = min(2*longest, p.queue.longest)
+		p.fails(m)
+		if p.open.Err() != nil {
+			return false
 		}
+		p.queue.log(m, failures, err)
+		pause.For(p.open, longest/2+rand.N(longest/2+1))
+		longest = min(2*longest, p.queue.longest)
 	}
 	return false
 }
@@ -44,21 +46,26 @@ func (p *Partition[M]) attempt(m *message[M]) error {
 	}
 	ctx, cancel := p.handlerContext(m)
 	defer cancel(nil)
-	if m.key == "" {
-		return p.queue.protected(ctx, m.content)
-	}
 	begun := false
-	beginUnlessClosed := context.AfterFunc(p.open, func() { cancel(ErrClosed) }) // only the wait ends with Close
-	err := lockmw.Do(ctx, p.queue.locks, m.key, func(ctx context.Context) error {
-		if begun = beginUnlessClosed(); !begun {
+	handle := func(ctx context.Context) error {
+		if begun = p.begins(m); !begun {
 			return ErrClosed
 		}
 		return p.queue.protected(ctx, m.content)
-	}, p.queue.lockOpts...)
+	}
+	if m.key == "" {
+		return handle(ctx)
+	}
+	endWait := context.AfterFunc(p.open, func() {
+		if !p.mayBegin(m) {
+			cancel(ErrClosed)
+		}
+	})
+	defer endWait()
+	err := lockmw.Do(ctx, p.queue.locks, m.key, handle, p.queue.lockOpts...)
 	if begun || errors.Is(err, lockmw.ErrInvalidKey) {
 		return err
 	}
-	beginUnlessClosed()
 	return fmt.Errorf("%w: %w", errNotBegun, err)
 }
 

@@ -250,6 +250,29 @@ func TestCloseStartsNothingAndHandsBackInOrder(t *testing.T) {
 	})
 }
 
+// Otherwise b1, which was handled, could not be committed, and would be handled again.
+func TestCloseFillsTheGapsBeforeMessagesThatAreDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, locks := new(journal), lockmw.NewLocal()
+		p := consume.New(quiet{locks}, itself, func(_ context.Context, m string) error {
+			if m != "b1" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}, nil).OpenInOrder(j.done)
+		release := usertest.Occupy(t, locks, "order:w")
+		submit(t, p, "a1", "a2", "w1", "b1", "a3")
+		synctest.Wait()
+		time.AfterFunc(3*time.Second, release)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if left := p.Close(ctx); !slices.Equal(left, []string{"a3"}) {
+			t.Error(left)
+		}
+		j.want(t, "done a1", "done a2", "done w1", "done b1")
+	})
+}
+
 func TestSubmitWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := new(journal)

@@ -27,6 +27,8 @@ type Partition[M any] struct {
 	reporting chan struct{} // a value is in it during the calls of done, if they are in order
 	mu        sync.Mutex
 	closed    bool
+	accepted  int                      // messages
+	gapsUntil int                      // messages up to this number may begin after Close
 	messages  list.List[*message[M]]   // not done, or not yet reported, as submitted
 	lines     map[string][]*message[M] // the messages of each key; a goroutine works on each line
 }
@@ -37,6 +39,8 @@ type message[M any] struct {
 	ctx     context.Context // of Submit
 	key     string          // "": no lock
 	invalid error           // why there is no key
+	number  int             // from 1, as submitted
+	begun   bool            // its handler runs, or has succeeded
 	done    bool
 }
 
@@ -74,6 +78,8 @@ func (p *Partition[M]) Submit(ctx context.Context, m M) error {
 	if p.closed {
 		return ErrClosed
 	}
+	p.accepted++
+	next.number = p.accepted
 	p.messages.Push(next)
 	p.begin(next)
 	return nil
@@ -163,14 +169,15 @@ func (p *Partition[M]) finished(m *message[M]) (list []*message[M]) {
 // they have returned, which releases their locks. So give ctx less time than the broker gives you, and let handlers end with their
 // context. To end them immediately, pass a context that has ended.
 //
+// In a Partition of OpenInOrder, messages before one that was begun already still begin until ctx ends: otherwise that one, which is
+// done but cannot be committed, would be handled again.
+//
 // Close returns the messages that are not done, as submitted. A message whose handler returned nil is done, even if its context had
 // ended. One whose handler failed meanwhile is not, and GiveUp is not asked. In a Partition of OpenInOrder, some messages behind the
 // first that is not done may have been handled; they are not returned, although done was not called for them. After Close, done is not
 // called any more. A second Close waits as the first does, and returns the same.
 func (p *Partition[M]) Close(ctx context.Context) (notDone []M) {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
+	p.refuse()
 	p.endOpen(ErrClosed)
 	stop := context.AfterFunc(ctx, func() { p.endHandlers(context.Cause(ctx)) })
 	p.running.Wait()
@@ -184,4 +191,41 @@ func (p *Partition[M]) Close(ctx context.Context) (notDone []M) {
 		}
 	}
 	return notDone
+}
+
+// refuse lets no message begin, except in the gaps of a Partition in order.
+func (p *Partition[M]) refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	for m := range p.messages.All() {
+		if p.inOrder && (m.begun || m.done) {
+			p.gapsUntil = m.number
+		}
+	}
+}
+
+// mayBegin reports whether a message may begin, or has begun.
+func (p *Partition[M]) mayBegin(m *message[M]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return m.begun || !p.closed || m.number <= p.gapsUntil && p.handlers.Err() == nil
+}
+
+// begins notes that the handler of a message runs from now on, if it may.
+func (p *Partition[M]) begins(m *message[M]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m.begun = !p.closed || m.number <= p.gapsUntil && p.handlers.Err() == nil
+	return m.begun
+}
+
+// fails notes that the handler of a message has returned, and has to run again.
+func (p *Partition[M]) fails(m *message[M]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m.begun = false
 }
