@@ -250,6 +250,23 @@ func TestCloseStartsNothingAndHandsBackInOrder(t *testing.T) {
 	})
 }
 
+// The lock of a message that has failed before is busy.
+func TestCloseEndsTheWaitOfALaterAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := lockmw.NewLocal()
+		p := consume.New(quiet{locks}, itself, func(context.Context, string) error { return errStock }, nil,
+			consume.WithRetry(time.Second, time.Second)).OpenInOrder(func(string) {})
+		submit(t, p, "a1")
+		synctest.Wait()
+		usertest.Occupy(t, locks, "order:a")
+		time.Sleep(2 * time.Second)
+		start := time.Now()
+		if left := p.Close(context.Background()); len(left) != 1 || time.Since(start) != 0 {
+			t.Error(left, time.Since(start))
+		}
+	})
+}
+
 // Otherwise b1, which was handled, could not be committed, and would be handled again.
 func TestCloseFillsTheGapsBeforeMessagesThatAreDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
