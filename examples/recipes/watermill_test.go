@@ -1,0 +1,129 @@
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
+
+	"github.com/lockmw/go/examples/recipes/watermilllock"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
+)
+
+// routeOrders is what a service runs in each of its processes.
+func routeOrders(router *message.Router, in message.Subscriber, out message.Publisher, topic string, locks lockmw.Locker,
+	ship message.NoPublishHandlerFunc,
+) error {
+	poison, err := middleware.PoisonQueueWithFilter(out, "dead", watermilllock.HasNoKey)
+	if err != nil {
+		return err
+	}
+	byOrder := func(_ context.Context, m *message.Message) (string, error) { return orderOf(m.Payload) }
+	router.AddMiddleware(
+		poison,
+		middleware.Retry{MaxRetries: 5, InitialInterval: 100 * time.Millisecond}.Middleware,
+		watermilllock.Ordered(locks, byOrder),
+	)
+	router.AddConsumerHandler("ship", topic, in, ship)
+	return nil
+}
+
+// startRouter runs a router until the test ends.
+func startRouter(t *testing.T, pubsub *gochannel.GoChannel, topic string, locks lockmw.Locker, trip *trip) {
+	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = routeOrders(router, pubsub, pubsub, topic, locks, func(m *message.Message) error {
+		trip.handle(t, m.Payload)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- router.Run(context.Background()) }()
+	t.Cleanup(func() {
+		if err := router.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := usertest.Receive(t, "the router ends", done); err != nil {
+			t.Error(err)
+		}
+	})
+	usertest.Receive(t, "the router runs", router.Running())
+}
+
+func newGoChannel(t *testing.T) *gochannel.GoChannel {
+	pubsub := gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: false}, watermill.NopLogger{})
+	t.Cleanup(func() { _ = pubsub.Close() })
+	return pubsub
+}
+
+func publishTo(t *testing.T, pubsub *gochannel.GoChannel, topic string, payloads ...string) {
+	t.Helper()
+	for _, p := range payloads {
+		if err := pubsub.Publish(topic, message.NewMessage(watermill.NewUUID(), []byte(p))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Two services receive messages about the same orders from different topics.
+func TestRoutersOfWatermillExcludeEachOtherByKey(t *testing.T) {
+	t.Parallel()
+	s, pubsub, trip := redistest.Redis(t), newGoChannel(t), newTrip()
+	const n = 100
+	for _, topic := range []string{"placed", "paid"} {
+		startRouter(t, pubsub, topic, usertest.Client(t, s), trip)
+	}
+	for i := range n {
+		publishTo(t, pubsub, "placed", payload(fmt.Sprint(i%3), i))
+		publishTo(t, pubsub, "paid", payload(fmt.Sprint(i%3), i))
+	}
+	usertest.Eventually(t, "all are handled", time.Minute, func() bool { return trip.total() >= 2*n })
+	if got := trip.total(); got != 2*n {
+		t.Errorf("%d were handled", got)
+	}
+}
+
+func TestMessagesOfWatermillThatCannotBeHandledArePoison(t *testing.T) {
+	t.Parallel()
+	s, pubsub, trip := redistest.Redis(t), newGoChannel(t), newTrip()
+	dead, err := pubsub.Subscribe(t.Context(), "dead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	startRouter(t, pubsub, "placed", usertest.Client(t, s), trip)
+	for _, bad := range []string{"{", payload("", 1), payload(strings.Repeat("x", 2048), 2)} {
+		publishTo(t, pubsub, "placed", bad)
+		m := usertest.Receive(t, "a dead letter", dead)
+		m.Ack()
+		if string(m.Payload) != bad {
+			t.Errorf("dead letter %s", m.Payload)
+		}
+	}
+	publishTo(t, pubsub, "placed", payload("7", 3))
+	usertest.Eventually(t, "the good one is handled", time.Minute, func() bool { return slices.Equal(trip.of("7"), []int{3}) })
+}
+
+func TestMessagesOfWatermillWaitForTheRedisOfTheLocks(t *testing.T) {
+	t.Parallel()
+	s, pubsub, trip := redistest.Redis(t), newGoChannel(t), newTrip()
+	startRouter(t, pubsub, "placed", usertest.Client(t, s, lockmw.WithLogger(slog.New(slog.DiscardHandler))), trip)
+	s.Kill()
+	publishTo(t, pubsub, "placed", payload("7", 1))
+	publishTo(t, pubsub, "placed", payload("7", 2))
+	s.Restart(t)
+	usertest.Eventually(t, "both are handled", time.Minute, func() bool { return trip.total() == 2 })
+}
