@@ -13,7 +13,7 @@ import (
 )
 
 // errNotBegun is wrapped in the error of an attempt that did not get its lock.
-var errNotBegun = errors.New("the message waits for its lock")
+var errNotBegun = errors.New("the message was not begun")
 
 // settle tries a message until it is done, and reports it. It returns false if the Partition was closed before.
 func (p *Partition[M]) settle(m *message[M]) bool {
@@ -53,20 +53,25 @@ func (p *Partition[M]) attempt(m *message[M]) error {
 		}
 		return p.queue.protected(ctx, m.content)
 	}
-	if m.key == "" {
-		return handle(ctx)
-	}
-	endWait := context.AfterFunc(p.open, func() {
-		if !p.mayBegin(m) {
-			cancel(ErrClosed)
-		}
-	})
-	defer endWait()
-	err := lockmw.Do(ctx, p.queue.locks, m.key, handle, p.queue.lockOpts...)
+	err := p.locked(ctx, m, cancel, handle)
 	if begun || errors.Is(err, lockmw.ErrInvalidKey) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errNotBegun, err)
+}
+
+// locked calls handle under the lock of a message, if it has one. Close ends the wait for it, unless the message may begin all the same.
+func (p *Partition[M]) locked(ctx context.Context, m *message[M], endWait context.CancelCauseFunc, handle func(context.Context) error) error {
+	if m.key == "" {
+		return handle(ctx)
+	}
+	stop := context.AfterFunc(p.open, func() {
+		if !p.mayBegin(m) {
+			endWait(ErrClosed)
+		}
+	})
+	defer stop()
+	return lockmw.Do(ctx, p.queue.locks, m.key, handle, p.queue.lockOpts...)
 }
 
 // handlerContext returns a context with the values of Submit's, which ends when handlers have to. cancel releases it.

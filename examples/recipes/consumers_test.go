@@ -55,12 +55,12 @@ func handsBack(t *testing.T) {
 	dead, began := make(chan Message, 1), make(chan struct{})
 	q := orders(lockmw.NewLocal(), func(ctx context.Context, m Message) error {
 		close(began)
-		close(messages) // the loop ends
 		<-ctx.Done()
 		return ctx.Err()
 	}, func(_ context.Context, m Message, err error) error {
 		<-began
 		dead <- m
+		close(messages) // the loop ends
 		return nil
 	})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -38,7 +38,7 @@ func consumeKafka(ctx context.Context, brokers []string, producer *kgo.Client, l
 
 // startKafka starts a broker in memory, with a topic of 4 partitions.
 func startKafka(t testing.TB) (brokers []string, producer *kgo.Client) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "orders", "dead"))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second), kfake.SeedTopics(4, "orders", "dead"))
 	if err != nil {
 		t.Fatal(err)
 	}

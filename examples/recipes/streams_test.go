@@ -152,7 +152,7 @@ func TestMessagesOfAKilledProcessAreHandledByAnother(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	rdb, work := s.NewClient(t), new(shipment)
-	child := redistest.StartChild(t, childSpec{s.Addr()})
+	child := redistest.StartChild(t, childSpec{Addr: s.Addr()})
 	first, second := add(t, rdb, order(7)), add(t, rdb, order(7))
 	if r := report(t, child.Reports()); r.Began != first {
 		t.Fatalf("%+v, want that %s began", r, first)
@@ -168,7 +168,7 @@ func TestMessagesOfAKilledProcessAreHandledByAnother(t *testing.T) {
 
 // survivor runs another member of the child's group.
 func survivor(t *testing.T, s *redistest.Server, rdb *redis.Client, work *shipment) {
-	locks := usertest.Client(t, s, lockmw.WithPrefix("shop"))
+	locks := usertest.Client(t, s)
 	start(t, func(ctx context.Context) error {
 		return membership(rdb, "survivor").Run(ctx, locks, byOrder, work.handle(t), nil, lockmw.WithLease(idle))
 	})
@@ -179,7 +179,7 @@ func TestAPausedProcessHandlesNothingThatWasTakenOver(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	rdb, work := s.NewClient(t), new(shipment)
-	child := redistest.StartChild(t, childSpec{s.Addr()})
+	child := redistest.StartChild(t, childSpec{Addr: s.Addr()})
 	first, second := add(t, rdb, order(7)), add(t, rdb, order(7))
 	if r := report(t, child.Reports()); r.Began != first {
 		t.Fatalf("%+v, want that %s began", r, first)
