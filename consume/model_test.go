@@ -110,7 +110,7 @@ func (r *record) report(j *job) {
 	r.mu.Lock()
 }
 
-// Two partitions, which may be those of two processes, share keys.
+// Two partitions share keys. They may belong to two processes.
 func TestRandomMessagesKeepOrderExclusionAndBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hidden := struct{ testing.TB }{t} // a bubble has no deadline, and panics when it is asked for it

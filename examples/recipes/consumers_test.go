@@ -35,7 +35,7 @@ func receive(ctx context.Context, q *consume.Queue[Message], messages <-chan Mes
 	partition := q.Open(acknowledge)
 	for m := range messages {
 		if partition.Submit(ctx, m) != nil {
-			break // ctx has ended
+			break // ctx has ended, and m was not accepted
 		}
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

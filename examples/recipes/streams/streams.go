@@ -72,7 +72,7 @@ type member struct {
 	running map[string]bool // by ID: received and not acknowledged; false if another member has taken it over
 }
 
-// receive submits messages until ctx ends: those of dead members first, because they are older.
+// receive submits messages until ctx ends. Messages of dead members come first, because they are older.
 func (m *member) receive(ctx context.Context, messages *consume.Partition[redis.XMessage]) {
 	for ctx.Err() == nil {
 		list, err := m.claim(ctx)
