@@ -167,9 +167,9 @@ func TestMessagesOfAKilledProcessAreHandledByAnother(t *testing.T) {
 }
 
 // survivor runs another member of the child's group.
-func survivor(t *testing.T, s *redistest.Server, rdb *redis.Client, work *shipment) {
+func survivor(t *testing.T, s *redistest.Server, rdb *redis.Client, work *shipment) (stop func()) {
 	locks := usertest.Client(t, s)
-	start(t, func(ctx context.Context) error {
+	return start(t, func(ctx context.Context) error {
 		return membership(rdb, "survivor").Run(ctx, locks, byOrder, work.handle(t), nil, lockmw.WithLease(idle))
 	})
 }
@@ -185,22 +185,18 @@ func TestAPausedProcessHandlesNothingThatWasTakenOver(t *testing.T) {
 		t.Fatalf("%+v, want that %s began", r, first)
 	}
 	child.Pause(t)
-	survivor(t, s, rdb, work)
+	stop := survivor(t, s, rdb, work)
 	usertest.Eventually(t, "both are handled, in order", time.Minute, func() bool { return work.has(first, second) })
 	child.Resume(t)
 	if r := report(t, child.Reports()); r.Ended != first {
 		t.Errorf("%+v, want that %s ended", r, first)
 	}
-	third := add(t, rdb, order(7))
-	usertest.Eventually(t, "a third one goes to either", time.Minute, func() bool {
-		select {
-		case <-child.Reports():
-			child.Kill() // it would never end it
-		default:
-		}
-		return work.has(first, second, third)
-	})
-	noneIsPending(t, rdb)
+	stop()
+	third := add(t, rdb, order(7)) // comes to the child, behind both
+	if r := report(t, child.Reports()); r.Began != third {
+		t.Errorf("%+v, want that %s began next", r, third)
+	}
+	child.Kill()
 }
 
 // The locks are in a Redis of their own, which is away for a while.
@@ -223,6 +219,38 @@ func TestMessagesOfAStreamWaitForTheRedisOfTheLocks(t *testing.T) {
 	if n := rdb.XLen(t.Context(), "orders:dead").Val(); n != 0 {
 		t.Errorf("%d dead letters", n)
 	}
+}
+
+func TestMessagesOfAStreamThatWaitAreNotTakenOver(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	rdb, work, locks := s.NewClient(t), new(shipment), lockmw.NewLocal()
+	release := usertest.Occupy(t, locks, "order:7")
+	join := func(name string) {
+		start(t, func(ctx context.Context) error {
+			return membership(rdb, name).Run(ctx, locks, byOrder, work.handle(t), nil)
+		})
+	}
+	join("first")
+	id := add(t, rdb, order(7))
+	owner := func() string {
+		pending := rdb.XPendingExt(t.Context(), &redis.XPendingExtArgs{Stream: "orders", Group: "shipping", Start: "-", End: "+", Count: 1}).Val()
+		if len(pending) == 0 {
+			return ""
+		}
+		return pending[0].Consumer
+	}
+	usertest.Eventually(t, "it is received", time.Minute, func() bool { return owner() == "first" })
+	for i := range 5 {
+		join(fmt.Sprint("other ", i))
+	}
+	usertest.Receive(t, "time passes", time.After(3*idle))
+	if o := owner(); o != "first" {
+		t.Errorf("it belongs to %q", o)
+	}
+	release()
+	usertest.Eventually(t, "it is handled", time.Minute, func() bool { return work.has(id) })
+	noneIsPending(t, rdb)
 }
 
 // A member that stops leaves its messages to the others immediately, not after Idle.
