@@ -148,6 +148,11 @@ func (q *queue) await(id string, states ...asynq.TaskState) *asynq.TaskInfo {
 		q.needsArchive()
 	}
 	var info *asynq.TaskInfo
+	defer func() {
+		if q.t.Failed() && info != nil {
+			q.t.Logf("task %s is %v, and its last error %q", id, info.State, info.LastErr)
+		}
+	}()
 	eventually(q.t, func() bool {
 		var err error
 		if info, err = q.inspector.GetTaskInfo("default", id); err != nil {

@@ -121,23 +121,24 @@ func TestForeignHashesAreReportedAsWrongType(t *testing.T) {
 }
 
 func TestAnInspectorShowsThatAKeyOnlyStaysTaken(t *testing.T) {
-	for _, mode := range []core.Mode{core.Exclusive, core.Read} {
-		scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-			token := d.Acquire(scripttest.Acquire{ID: "a", Mode: mode}).Grant.Token
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		for _, mode := range []core.Mode{core.Exclusive, core.Read} {
+			id := mode.String()
+			token := d.Acquire(scripttest.Acquire{ID: id, Mode: mode}).Grant.Token
 			if s := status(d); len(s.Holders) != 1 || s.Holders[0].Lingers {
 				d.Errorf("%v: held, it is %+v", mode, s)
 			}
-			d.Want("release", d.Linger("a", time.Minute), script.Done)
+			d.Want("release", d.Linger(id, time.Minute), script.Done)
 			s := status(d)
-			if len(s.Holders) != 1 || !s.Holders[0].Lingers || s.Holders[0].Owner != "owner-a" {
+			if len(s.Holders) != 1 || !s.Holders[0].Lingers || s.Holders[0].Owner != "owner-"+id {
 				d.Errorf("%v: released, it is %+v", mode, s)
 			}
-			d.Want("force", d.Force(token, "owner-a"), script.Done)
+			d.Want("force", d.Force(token, "owner-"+id), script.Done)
 			if s := status(d); len(s.Holders) != 0 {
 				d.Errorf("%v: taken away, it is %+v", mode, s)
 			}
-		})
-	}
+		}
+	})
 }
 
 func TestAnInspectorListsThePrefixesInUse(t *testing.T) {
