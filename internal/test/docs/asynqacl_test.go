@@ -71,7 +71,11 @@ func TestAsynqNeedsExactlyItsLine(t *testing.T) {
 	redistest.NeedsByScore(t, s.admin)
 	s.allow(t, "orders", slices.Concat(everywhere, forAsynq))
 	opt := asynq.RedisClientOpt{Addr: s.Addr(), Username: "orders", Password: password}
-	everyTask(t, opt, s.NewClient(t, func(o *redis.Options) { o.Username, o.Password = "orders", password }))
+	haveWaited := func() bool { // one is parked, and one was archived and put back
+		calls := s.admin.Info(t.Context(), "commandstats").Val()
+		return strings.Contains(calls, "cmdstat_rpush:") && strings.Contains(calls, "cmdstat_decr:")
+	}
+	everyTask(t, opt, s.NewClient(t, func(o *redis.Options) { o.Username, o.Password = "orders", password }), haveWaited)
 	for _, what := range s.denied(t, "orders") {
 		t.Errorf("denied: %s", what)
 	}
@@ -84,7 +88,7 @@ func TestAsynqNeedsExactlyItsLine(t *testing.T) {
 }
 
 // everyTask makes asynq do everything that it does with tasks, and asynqmw park them.
-func everyTask(t *testing.T, opt asynq.RedisClientOpt, rdb *redis.Client) {
+func everyTask(t *testing.T, opt asynq.RedisClientOpt, rdb *redis.Client, haveWaited func() bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	locks, client := usertest.ClientOf(t, rdb), asynq.NewClient(opt)
@@ -154,7 +158,8 @@ func everyTask(t *testing.T, opt asynq.RedisClientOpt, rdb *redis.Client) {
 		case <-ctx.Done():
 			t.Fatalf("tasks are missing: %v", awaited)
 		}
-		if hold != nil && len(awaited) <= 2 { // the tasks with a lock have met a busy one, and asynq has counted that
+		if hold != nil && len(awaited) <= 2 {
+			usertest.Eventually(t, "tasks have waited for the lock", time.Minute, haveWaited)
 			if err := hold.Unlock(); err != nil {
 				t.Fatal(err)
 			}
