@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // This file and the scripts next to it are the only code that depends on asynq's own data, which its public interface does not
@@ -114,10 +116,7 @@ var (
 // IsUndeclared reports whether the server refused a script because it uses keys that it does not declare. The scripts here do,
 // because they find the tasks of a list by their ids; asynq's own scripts do so as well. Dragonfly refuses them by default, with
 // "script tried accessing undeclared key".
-func IsUndeclared(err error) bool {
-	_, isAnswer := errors.AsType[redis.Error](err)
-	return isAnswer && strings.Contains(err.Error(), "undeclared key")
-}
+func IsUndeclared(err error) bool { return transport.IsUndeclared(err) }
 
 // A BusyTask is a task that met a busy lock.
 type BusyTask struct {
