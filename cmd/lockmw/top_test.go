@@ -369,11 +369,13 @@ func TestWaitsThatChangeWhileAllLocksAreReadAreShown(t *testing.T) {
 
 func TestJSONShowsContendedLocksWhileAllAreRead(t *testing.T) {
 	s := redistest.Redis(t)
-	fill(t, s.NewClient(t), 10_000)
+	slow := s.NewProxy(t)
+	slow.Delay(5*time.Millisecond, 0) // so that reading all takes longer than patience on a fast machine too
+	fill(t, s.NewClient(t), 3_000)
 	take(t, newClient(t, s), "user:42")
 	waitBehind(t, s, "user:42")
 	begun := time.Now()
-	out, ended := start(t, t.Context(), "top", "--json", "--interval", "200ms", "--redis", s.Addr())
+	out, ended := start(t, t.Context(), "top", "--json", "--interval", "200ms", "--redis", slow.Addr())
 	var first, l topLine
 	d := json.NewDecoder(out)
 	if err := d.Decode(&first); err != nil {
@@ -389,7 +391,7 @@ func TestJSONShowsContendedLocksWhileAllAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if l.Held != 10_001 || l.Locks[0].Key != "user:42" {
+	if l.Held != 3_001 || l.Locks[0].Key != "user:42" {
 		t.Errorf("of all locks it prints %d, the first %q", l.Held, l.Locks[0].Key)
 	}
 	_ = out.CloseWithError(errors.New("enough"))
