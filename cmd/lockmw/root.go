@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ For verify, 1 also means that a promise was broken.`,
 		}
 		return usage("%v", err)
 	})
-	root.AddCommand(c.list(), c.show(), c.tasks(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.bench(), c.verify(), c.serve(), c.version())
+	root.AddCommand(c.list(), c.show(), c.tasks(), c.watch(), c.unlock(), c.top(), c.history(), c.doctor(), c.bench(), c.verify(), c.serve(), c.version(), c.generate())
 	root.SetHelpFunc(printHelp)
 	for _, sub := range root.Commands() {
 		sub.ValidArgsFunction = cobra.NoFileCompletions
@@ -189,11 +190,17 @@ type build struct {
 	Go      string `json:"go"`
 }
 
+// version is set by the linker in released archives and images. It is "" in a program that `go install` has built: the go command
+// records the version there.
+var version string
+
 func readBuild() build {
+	b := build{Version: "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		return build{info.Main.Version, info.GoVersion}
+		b = build{info.Main.Version, info.GoVersion}
 	}
-	return build{Version: "unknown"}
+	b.Version = cmp.Or(version, b.Version)
+	return b
 }
 
 // versionText is the line that --version and the command version print.
