@@ -21,6 +21,7 @@ import (
 type serving struct {
 	*command
 	addr        string
+	health      string // where to answer health checks; "" for nowhere
 	forceUnlock bool
 	traceURL    string
 	hosts       []string
@@ -37,9 +38,13 @@ authentication: anyone who can reach another address sees keys, labels and hosts
 It answers requests for localhost, for IP addresses and for the names of --host. It refuses other Host headers, because an
 attacker's host name may resolve to this address (DNS rebinding).
 
-The address :8080 listens on all addresses of this machine. Ctrl-C ends the command.`,
+The address :8080 listens on all addresses of this machine. Ctrl-C ends the command.
+
+With --health it answers health checks on another address, which shows nothing about locks: /livez succeeds while the command
+runs, and /readyz while Redis answers.`,
 		Example: `  lockmw serve
-  lockmw serve :8080 --host locks.internal`,
+  lockmw serve :8080 --host locks.internal
+  lockmw serve --health :8081`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -55,6 +60,7 @@ The address :8080 listens on all addresses of this machine. Ctrl-C ends the comm
 		},
 	}
 	cmd.Flags().BoolVar(&s.forceUnlock, "force-unlock", false, "let everyone who can reach the page release locks")
+	cmd.Flags().StringVar(&s.health, "health", "", "`HOST:PORT` to answer /livez and /readyz on")
 	cmd.Flags().StringVar(&s.traceURL, "trace-url", "", "URL of a trace, to link holds to, such as https://jaeger.example.com/trace/{trace_id}")
 	cmd.Flags().StringSliceVar(&s.hosts, "host", nil, "host name to answer to, such as locks.internal; may be repeated")
 	return cmd
@@ -67,7 +73,7 @@ func isTraceURL(text string) (ok bool) {
 	return
 }
 
-func (s *serving) run(ctx context.Context) error {
+func (s *serving) run(ctx context.Context) (err error) {
 	insp, err := s.connect(ctx)
 	if err != nil {
 		return err
@@ -79,17 +85,34 @@ func (s *serving) run(ctx context.Context) error {
 	if s.forceUnlock {
 		opts = append(opts, inspector.WithForceUnlock(func(*http.Request) bool { return true }))
 	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", s.addr)
+	listener, err := listen(ctx, s.addr)
 	if err != nil {
-		return usage("%v", err)
+		return err
 	}
-	own := isOwn(listener.Addr())
-	server := &http.Server{Handler: s.checkingHost(inspector.Handler(insp, opts...)), ReadHeaderTimeout: 10 * time.Second}
-	where := url.URL{Scheme: "http", Host: shownHost(listener.Addr()), Path: "/"}
-	if err := s.tellWhere(where.String(), own); err != nil {
+	checks, stop, err := s.answerChecks(ctx)
+	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	defer func() { err = errors.Join(err, stop()) }()
+	where := url.URL{Scheme: "http", Host: shownHost(listener.Addr()), Path: "/"}
+	if err := s.tellWhere(where.String(), checks, isOwn(listener.Addr())); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return serveUntil(ctx, listener, s.checkingHost(inspector.Handler(insp, opts...)))
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, usage("%v", err)
+	}
+	return listener, nil
+}
+
+// serveUntil serves requests until ctx ends.
+func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {
@@ -104,12 +127,14 @@ func (s *serving) run(ctx context.Context) error {
 	}
 }
 
-func (s *serving) tellWhere(where string, own bool) error {
+// tellWhere prints the address of the page, and in JSON the address of health checks if there is one.
+func (s *serving) tellWhere(where, checks string, own bool) error {
 	if !s.json {
 		printf(s.out, "%s\n", where)
 	} else if err := s.printJSON(struct {
-		URL string `json:"url"`
-	}{where}); err != nil {
+		URL    string `json:"url"`
+		Health string `json:"health,omitempty"`
+	}{where, checks}); err != nil {
 		return err
 	}
 	if !own {

@@ -14,8 +14,11 @@ import (
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
-// serves runs `lockmw serve` until the test ends, and returns its URL.
-func serves(t *testing.T, s *redistest.Server, args ...string) (where string) {
+// servedAt has the addresses of one `lockmw serve`.
+type servedAt struct{ URL, Health string }
+
+// serves runs `lockmw serve` until the test ends, and returns its addresses.
+func serves(t *testing.T, s *redistest.Server, args ...string) (told servedAt) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, ended := start(t, ctx, append([]string{"serve", "--redis", s.Addr(), "--json"}, args...)...)
@@ -30,11 +33,10 @@ func serves(t *testing.T, s *redistest.Server, args ...string) (where string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told struct{ URL string }
 	if err := json.Unmarshal(line, &told); err != nil {
 		t.Fatal(err)
 	}
-	return told.URL
+	return told
 }
 
 // fetch gets a page as a browser that reaches it by the name host.
@@ -60,7 +62,7 @@ func fetch(t *testing.T, url, host string) (status int, body string) {
 func TestServeServesThePage(t *testing.T) {
 	s := redistest.Mini(t)
 	take(t, newClient(t, s), "user:42")
-	where := serves(t, s, "localhost:0")
+	where := serves(t, s, "localhost:0").URL
 	if status, body := fetch(t, where, ""); status != http.StatusOK || !strings.Contains(body, "user:42") {
 		t.Errorf("%d: %s", status, body)
 	}
@@ -76,7 +78,7 @@ func TestServeAnswersToItsOwnNamesOnly(t *testing.T) {
 	for _, args := range [][]string{
 		{"localhost:0", "--force-unlock", "--host", "Locks.Internal,other.internal"}, {"0.0.0.0:0", "--force-unlock", "--host", "locks.internal", "--host", "other.internal"},
 	} {
-		where := serves(t, s, args...)
+		where := serves(t, s, args...).URL
 		for _, host := range []string{
 			"127.0.0.1", "[::1]:8080", "[::1]", "localhost", "LOCALHOST:8080", "localhost.", "192.0.2.1", "192.0.2.1:8080", "[2001:db8::1]:8080",
 			"locks.internal", "LOCKS.internal:8080", "other.internal",
@@ -105,7 +107,7 @@ func TestServeAnswersToItsOwnNamesOnly(t *testing.T) {
 func TestServeMayLetLocksBeReleased(t *testing.T) {
 	s := redistest.Mini(t)
 	take(t, newClient(t, s), "user:42")
-	where := serves(t, s, "localhost:0", "--force-unlock", "--trace-url", "https://jaeger.example.com/trace/{trace_id}")
+	where := serves(t, s, "localhost:0", "--force-unlock", "--trace-url", "https://jaeger.example.com/trace/{trace_id}").URL
 	if _, body := fetch(t, where+"key?key=user:42", ""); !strings.Contains(body, "force-unlock") {
 		t.Errorf("the page has no button to release the lock:\n%s", body)
 	}
@@ -116,13 +118,13 @@ func TestServeWarnsWhereOthersReachIt(t *testing.T) {
 	var out, err strings.Builder
 	c.io, c.out = console{err: &err}, bufio.NewWriter(&out)
 	s := &serving{command: &c, forceUnlock: true}
-	if err := s.tellWhere("http://localhost:8080/", true); err != nil {
+	if err := s.tellWhere("http://localhost:8080/", "", true); err != nil {
 		t.Error(err)
 	}
 	if out.String() != "http://localhost:8080/\n" || err.Len() > 0 {
 		t.Errorf("for this machine: %q, %q", out.String(), err.String())
 	}
-	if err := s.tellWhere("http://localhost:8080/", false); err != nil {
+	if err := s.tellWhere("http://localhost:8080/", "", false); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(err.String(), "no authentication") || !strings.Contains(err.String(), "may release") {
@@ -131,7 +133,7 @@ func TestServeWarnsWhereOthersReachIt(t *testing.T) {
 	out.Reset()
 	err.Reset()
 	c.json = true
-	if err := s.tellWhere("http://localhost:8080/", false); err != nil {
+	if err := s.tellWhere("http://localhost:8080/", "", false); err != nil {
 		t.Error(err)
 	}
 	if out.String() != `{"url":"http://localhost:8080/"}`+"\n" || !strings.Contains(err.String(), "no authentication") || !strings.Contains(err.String(), "may release") {
