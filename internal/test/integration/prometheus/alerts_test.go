@@ -9,10 +9,10 @@ import (
 
 var alertQuery = regexp.MustCompile(`(?m)^ +expr: (.+)$`)
 
-// alertFaults lists the faults of the alert rules on a page.
-func alertFaults(page string, metrics exported) (found []string) {
-	queries := alertQuery.FindAllStringSubmatch(page, -1)
-	if len(queries) == 0 || len(queries) != strings.Count(page, "- alert:") {
+// alertFaults lists the faults of the alert rules in a file.
+func alertFaults(rules string, metrics exported) (found []string) {
+	queries := alertQuery.FindAllStringSubmatch(rules, -1)
+	if len(queries) == 0 || len(queries) != strings.Count(rules, "- alert:") {
 		found = append(found, "an alert has no query")
 	}
 	for _, q := range queries {
@@ -25,12 +25,12 @@ func alertFaults(page string, metrics exported) (found []string) {
 }
 
 func TestAlertsUseExportedMetrics(t *testing.T) {
-	file, err := os.ReadFile("../../../../docs/operations.md")
+	file, err := os.ReadFile("../../../../tracing/prometheus/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, metrics := string(file), exportMetrics(t)
-	for _, fault := range alertFaults(page, metrics) {
+	rules, metrics := string(file), exportMetrics(t)
+	for _, fault := range alertFaults(rules, metrics) {
 		t.Error(fault)
 	}
 	for old, broken := range map[string]string{
@@ -42,8 +42,8 @@ func TestAlertsUseExportedMetrics(t *testing.T) {
 		"unless":                                       "except",
 		"last_over_time":                               "max_over_time",
 	} {
-		copied := strings.ReplaceAll(page, old, broken)
-		if copied == page || len(alertFaults(copied, metrics)) == 0 {
+		copied := strings.ReplaceAll(rules, old, broken)
+		if copied == rules || len(alertFaults(copied, metrics)) == 0 {
 			t.Errorf("no fault is found with %s instead of %s", broken, old)
 		}
 	}
