@@ -19,7 +19,7 @@ type page struct{ path, text string }
 // pages returns all documents.
 func pages(t *testing.T) (list []page) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "internal/*/*.md", "examples/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "deploy/*.md", "internal/*/*.md", "examples/*.md", "examples/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
