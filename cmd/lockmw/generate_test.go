@@ -15,7 +15,7 @@ import (
 // generated runs `lockmw generate` and returns its files.
 func generated(t *testing.T) map[string]string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "files") // which does not exist
 	call{args: []string{"generate", dir}}.run(t.Context()).want(t, statusDone)
 	files := make(map[string]string)
 	for _, name := range []string{"lockmw.1", "lockmw.bash", "_lockmw", "lockmw.fish", "lockmw.ps1"} {
@@ -94,8 +94,8 @@ func TestGroffHasNoWarnings(t *testing.T) {
 	}
 }
 
-func TestGenerateNamesAMissingFolder(t *testing.T) {
-	call{args: []string{"generate", filepath.Join(t.TempDir(), "none")}}.run(t.Context()).want(t, statusUsage, "none")
+func TestGenerateNamesAFolderThatCannotBe(t *testing.T) {
+	call{args: []string{"generate", "generate_test.go"}}.run(t.Context()).want(t, statusUsage, "generate_test.go")
 	call{args: []string{"generate"}}.run(t.Context()).want(t, statusUsage, "generate DIR")
 }
 
