@@ -1,13 +1,8 @@
 package asynqmw
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/hibiken/asynq"
 
@@ -41,7 +36,7 @@ func By(kind string, parts ...Part) KeyFunc {
 }
 
 // Payload uses a field of the task's payload as a part of the key. The payload must be the JSON of a T. If it is not, or is null
-// or not UTF-8, the task is archived: the error wraps asynq.SkipRetry. Payload panics if field is nil.
+// or not UTF-8, the task is archived: the error wraps asynq.SkipRetry and lockmw.ErrInvalidKey. Payload panics if field is nil.
 func Payload[T any](field func(T) string) Part {
 	if field == nil {
 		panic("asynqmw: Payload: the function is nil")
@@ -55,21 +50,13 @@ func Payload[T any](field func(T) string) Part {
 	}
 }
 
-// decode returns the payload of a task that must be the JSON of a T.
+// decode returns the payload of a task that must be the JSON of a T. The error archives the task.
 func decode[T any](task *asynq.Task) (payload T, err error) {
-	if !utf8.Valid(task.Payload()) { // encoding/json replaces invalid UTF-8, so two payloads could make one key
-		return payload, fmt.Errorf("%w: the payload is not UTF-8: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
+	payload, err = keyed.Decode[T]("payload", task.Payload())
+	if err != nil {
+		err = fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
-	if err := json.Unmarshal(task.Payload(), &payload); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // drop the digits of a number, which may be many
-		}
-		return payload, fmt.Errorf("payload is not JSON of %T: %w: %w", payload, err, asynq.SkipRetry)
-	}
-	if string(bytes.TrimSpace(task.Payload())) == "null" {
-		return payload, fmt.Errorf("%w: the payload is null: %w", lockmw.ErrInvalidKey, asynq.SkipRetry)
-	}
-	return payload, nil
+	return payload, err
 }
 
 // Header uses a header of the task as a part of the key. The name must match exactly. A task whose header is missing or empty is

@@ -26,6 +26,17 @@ func TestAnEmptyKeyIsNotShownToTheLocker(t *testing.T) {
 	}
 }
 
+// Also outside WithLock, in a handler of your own.
+func TestTheErrorOfAnInvalidPayloadArchivesTheTask(t *testing.T) {
+	part := asynqmw.Payload(func(item string) string { return item })
+	for _, payload := range []string{"", "7", "null", "\"\xff\""} {
+		_, err := part(t.Context(), asynq.NewTask("item:fulfil", []byte(payload)))
+		if !errors.Is(err, asynq.SkipRetry) || !errors.Is(err, lockmw.ErrInvalidKey) {
+			t.Errorf("payload %q: %v", payload, err)
+		}
+	}
+}
+
 func TestAKeyFunctionThatFailsFailsTheAttempt(t *testing.T) {
 	cause := errors.New("database is down")
 	key := func(context.Context, *asynq.Task) (string, error) { return "", cause }

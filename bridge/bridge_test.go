@@ -186,6 +186,29 @@ func TestATakeThatIsAnsweredLateIsUndone(t *testing.T) {
 	})
 }
 
+// However short the wait is: it is unknown whether the old key is taken.
+func TestAnOldKeyWithoutAnAnswerIsUnavailable(t *testing.T) {
+	each(t, func(s *scene) {
+		if len(s.keys) > 1 {
+			s.Skip("a majority answers")
+		}
+		_, hold := s.lock() // the server knows the scripts
+		usertest.Unlock(s, hold)
+		for _, wait := range []time.Duration{time.Millisecond, 50 * time.Millisecond} {
+			late := s.wire.HoldReply(s.keys[0] + "\r\n")
+			_, _, err := s.locks.Lock(s.Context(), key, lockmw.WithWait(wait))
+			if s.aboutOld(err, lockmw.ErrUnavailable); errors.Is(err, lockmw.ErrBusy) {
+				s.Errorf("a wait of %v: %v", wait, err)
+			}
+			late.Deliver()
+			time.Sleep(time.Second)
+			if !s.isFree() {
+				s.Error("something is left")
+			}
+		}
+	})
+}
+
 func TestBothAreRenewed(t *testing.T) {
 	each(t, func(s *scene) {
 		ctx, hold := s.lock(lockmw.WithLease(3 * time.Second))

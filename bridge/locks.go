@@ -166,7 +166,8 @@ func (c *call) waitOut(t tally) error {
 func (c *call) failure(h *hold, t tally, tried time.Duration) *core.AcquireError {
 	err := localq.Busy(t.holders())
 	err.Err = h.old.err().busy()
-	if _, silent := errors.AsType[*unansweredError](t.err); t.err != nil && !(silent && tried < localq.SlowAnswer) {
+	_, silent := errors.AsType[*unansweredError](t.err)
+	if inTime := silent && tried < localq.SlowAnswer && (c.notified.Load() || c.ctx.Err() != nil); t.err != nil && !inTime {
 		err = &core.AcquireError{Err: h.old.err().failed(t.err)}
 	}
 	return localq.WithContextErr(err, c.ctx.Err())

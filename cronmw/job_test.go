@@ -126,3 +126,41 @@ func TestAJobThatIsStartedAtAnotherTimeDoesNotRun(t *testing.T) {
 		}
 	})
 }
+
+func TestWithinSaysHowLateAJobMayBeStarted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // starts at midnight UTC
+		daily, err := cron.ParseStandard("CRON_TZ=UTC 0 0 * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		schedule, k := cronmw.Within(10*time.Minute, daily), new(ticks)
+		start := func(key string) {
+			cronmw.Job(t.Context(), lockmw.NewLocal(), key, schedule, func(context.Context) error { return nil }, k.log).Run()
+		}
+		time.Sleep(9 * time.Minute)
+		start("in time")
+		time.Sleep(2 * time.Minute)
+		start("too late")
+		if len(k.ran) != 1 || len(k.errors) != 1 || !errors.Is(k.errors[0], cronmw.ErrNotDue) {
+			t.Errorf("it ran for the times %v, with the errors %v", k.ran, k.errors)
+		}
+	})
+}
+
+func TestAJobIsForTheLatestTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // starts at midnight UTC
+		seconds := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+		schedule, err := seconds.Parse("CRON_TZ=UTC */10 * * * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := new(ticks)
+		time.Sleep(25 * time.Second)
+		cronmw.Job(t.Context(), lockmw.NewLocal(), "report", schedule, func(context.Context) error { return nil }, k.log).Run()
+		if at := time.Date(2000, 1, 1, 0, 0, 20, 0, time.UTC); len(k.errors) > 0 || !slices.Equal(k.ran, []time.Time{at}) {
+			t.Errorf("it ran for the times %v, with the errors %v; want %v", k.ran, k.errors, at)
+		}
+	})
+}

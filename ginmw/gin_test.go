@@ -67,6 +67,47 @@ func TestARepetitionGetsTheFirstAnswer(t *testing.T) {
 	}
 }
 
+// The middleware that answers errors is usually the outermost. Idempotent cannot see its answer.
+func TestAnErrorThatOuterMiddlewareAnswersIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		handler      gin.HandlerFunc
+		first, again int
+		orders       int
+	}{
+		"an error":                   {func(c *gin.Context) { _ = c.Error(errors.New("no stock")) }, 422, 409, 1},
+		"an error after its answer":  {func(c *gin.Context) { c.String(http.StatusOK, "done"); _ = c.Error(errors.New("no mail")) }, 200, 200, 1},
+		"an error with its status":   {func(c *gin.Context) { c.Status(http.StatusNotFound); _ = c.Error(errors.New("no item")) }, 422, 422, 2},
+		"an error of an outer layer": {func(*gin.Context) {}, 200, 200, 1},
+	} {
+		e, orders := gin.New(), 0
+		e.Use(func(c *gin.Context) {
+			if name == "an error of an outer layer" {
+				_ = c.Error(errors.New("no language"))
+				c.Next()
+				return
+			}
+			c.Next()
+			if len(c.Errors) > 0 && !c.Writer.Written() {
+				c.JSON(http.StatusUnprocessableEntity, c.Errors.JSON())
+			}
+		})
+		e.POST("/users/:userID", ginmw.Idempotent(idempotency.New(lockmw.NewLocal()), user, idempotency.Refuse),
+			func(c *gin.Context) { orders++; test.handler(c) })
+		for _, want := range []int{test.first, test.again} {
+			r := httptest.NewRequest(http.MethodPost, "/users/42", nil)
+			r.Header.Set("Idempotency-Key", "a")
+			rec := httptest.NewRecorder()
+			if e.ServeHTTP(rec, r); rec.Code != want {
+				t.Errorf("%s: status %d %q, want %d", name, rec.Code, rec.Body, want)
+			}
+		}
+		if orders != test.orders {
+			t.Errorf("%s: the handler ran %d times, want %d", name, orders, test.orders)
+		}
+	}
+}
+
 func TestClaimFindsWhatSetHasSet(t *testing.T) {
 	t.Parallel()
 	claim := ginmw.Claim(func(c *gin.Context) (string, bool) { return c.GetString("user"), true })

@@ -29,8 +29,21 @@ func WithLockAll(l lockmw.Locker, keys httpmw.KeysFunc, opts ...httpmw.Option) g
 }
 
 // Idempotent is httpmw.Idempotent for routes of gin: it runs the handlers that follow once for each Idempotency-Key, and gives
-// every repetition the first answer. The handlers have to answer their errors themselves: if outer middleware answers a c.Error,
-// Idempotent takes the silence for a success.
+// every repetition the first answer.
+//
+// A handler that calls c.Error and does not answer has failed with status 500. Outer middleware may still answer with another status and
+// a body, but a repetition does not get that answer: its outcome follows from the 500. To keep such an answer, mount the middleware
+// that answers errors after Idempotent.
 func Idempotent(once *idempotency.Runner, scope func(*http.Request) (string, error), policy idempotency.Policy, opts ...httpmw.IdempotentOption) gin.HandlerFunc {
-	return Wrap(httpmw.Idempotent(once, scope, policy, opts...))
+	return wrap(httpmw.Idempotent(once, scope, policy, opts...), failUnanswered)
+}
+
+// failUnanswered calls the handlers that follow. If they add errors and do not answer, the status becomes 500: silence would count as a
+// success. gin sends a status with the first write, so outer middleware can still replace it.
+func failUnanswered(c *gin.Context, w *responseWriter) {
+	before := len(c.Errors)
+	c.Next()
+	if len(c.Errors) > before && w.status == 0 && !w.Written() {
+		w.status = http.StatusInternalServerError
+	}
 }

@@ -13,6 +13,11 @@ import (
 // time c.Request and c.Writer belong to the middleware; afterwards they are restored. If the middleware does not call its handler,
 // the gin context is aborted. The request has the parameters of the route (httpmw.PathValue) and its pattern.
 func Wrap(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
+	return wrap(middleware, func(c *gin.Context, _ *responseWriter) { c.Next() })
+}
+
+// wrap is Wrap with a function that calls the handlers that follow.
+func wrap(middleware func(http.Handler) http.Handler, next func(*gin.Context, *responseWriter)) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		request, writer := c.Request, c.Writer
 		request.Pattern = c.FullPath()
@@ -34,7 +39,7 @@ func Wrap(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
 			handled = true
 			inner := &responseWriter{ResponseWriter: writer, inner: w}
 			c.Request, c.Writer = r, inner
-			c.Next()
+			next(c, inner)
 			inner.sendStatus()
 		})).ServeHTTP(writer, known)
 	}

@@ -285,3 +285,24 @@ func TestAnElectionThatCannotBeginIsReported(t *testing.T) {
 		return errors.Is(e.IsLeader(t.Context()), lockmw.ErrInvalidOption)
 	})
 }
+
+// The options stay as they were, whatever becomes of the caller's slice.
+func TestALockerHasItsOwnOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks, opts := lockmw.NewLocal(), make([]lockmw.Option, 0, 1)
+		locker := gocronmw.NewLocker(locks, opts...)
+		_ = append(opts, lockmw.WithWait(time.Hour))
+		lock, err := locker.Lock(t.Context(), "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := locker.Lock(ctx, "report"); !errors.Is(err, lockmw.ErrBusy) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a second run: %v, want ErrBusy", err)
+		}
+		if err := lock.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -96,6 +96,8 @@ var openings = map[string][]any{
 	"the connection is refused, reset, or not answered": {
 		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "read", Err: syscall.ECONNRESET}, os.ErrDeadlineExceeded,
 		func(o *opening) { o.wire.Cut() }, func(o *opening) { o.wire.Silence() },
+		// however short the wait is
+		func(o *opening) { o.wait = 50 * time.Millisecond; o.wire.Silence() }, func(o *opening) { o.wait = time.Millisecond; o.wire.Silence() },
 	},
 	"the name of the host is not resolved": {&net.DNSError{Err: "no such host", Name: "redis", IsNotFound: true}},
 	"no answer, and all connections of the pool are in use because of that": {

@@ -2,16 +2,10 @@ package rivermw
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/lockmw/go/internal/keyed"
-	"github.com/lockmw/go/lockmw"
 )
 
 // A KeyFunc returns the key of the lock that a job needs. Any function with this signature will do; By builds one from parts. The
@@ -46,28 +40,12 @@ func Args[T any](field func(T) string) Part {
 		panic("rivermw: Args: the function is nil")
 	}
 	return func(_ context.Context, job *rivertype.JobRow) (string, error) {
-		args, err := decode[T](job.EncodedArgs)
+		args, err := keyed.Decode[T]("args", job.EncodedArgs)
 		if err != nil {
 			return "", err
 		}
 		return field(args), nil
 	}
-}
-
-func decode[T any](encoded []byte) (args T, err error) {
-	if !utf8.Valid(encoded) { // encoding/json replaces invalid UTF-8, so different args could make one key
-		return args, fmt.Errorf("%w: the args are not UTF-8", lockmw.ErrInvalidKey)
-	}
-	if err := json.Unmarshal(encoded, &args); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			wrong.Value, _, _ = strings.Cut(wrong.Value, " ") // drop the digits of a number, which may be many
-		}
-		return args, fmt.Errorf("%w: the args are not JSON of %T: %w", lockmw.ErrInvalidKey, args, err)
-	}
-	if strings.TrimSpace(string(encoded)) == "null" {
-		return args, fmt.Errorf("%w: the args are null", lockmw.ErrInvalidKey)
-	}
-	return args, nil
 }
 
 // Const builds a KeyFunc for a kind of job that runs one at a time, whatever its args. The key is always lockmw.Key(kind, parts...).

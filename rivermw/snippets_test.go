@@ -67,9 +67,20 @@ func keptTurn(locks *lockmw.Client) rivertype.WorkerMiddleware {
 	return lock
 }
 
+type TracedWorker struct {
+	InvoiceWorker
+
+	trace *rivermw.Tracing
+}
+
+func (w *TracedWorker) Middleware(*rivertype.JobRow) []rivertype.WorkerMiddleware {
+	return []rivertype.WorkerMiddleware{w.trace, w.lock}
+}
+
 func traced(pool *pgxpool.Pool, workers *river.Workers) (*river.Client[pgx.Tx], error) {
+	trace := rivermw.Trace(nil)
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Plugins: []rivertype.Plugin{rivermw.Trace(nil)},
+		Plugins: []rivertype.Plugin{trace},
 		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 20}},
 		Workers: workers,
 	})

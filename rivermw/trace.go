@@ -42,8 +42,16 @@ type Tracing struct {
 
 // Trace returns a plugin for the Plugins of river.Config that carries traces through jobs. The client that inserts a job stores the
 // trace context in the job's metadata, in the field lockmw_trace. The client that runs it makes an OpenTelemetry span of kind
-// CONSUMER for each attempt, whose parent is the span of the insert. Use it in both clients. A plugin of a client runs outside the
-// middleware of its workers, so the span covers the wait for a lock.
+// CONSUMER for each attempt, whose parent is the span of the insert. Use it in both clients.
+//
+// river runs the plugins of a client inside the middleware of its workers. So return the plugin also from the Middleware method of
+// workers with a lock, in front of the lock: otherwise the wait is not in the span, and a snoozed attempt has none.
+//
+//	func (w *InvoiceWorker) Middleware(*rivertype.JobRow) []rivertype.WorkerMiddleware {
+//		return []rivertype.WorkerMiddleware{w.trace, w.lock}
+//	}
+//
+// An attempt has one span, however often it meets the plugin.
 //
 // The span is named "process " and the job's kind. An attempt that fails or panics sets its status to Error. An attempt that only
 // snoozes the job because of a busy lock does not; it has the attribute river.job.snoozed.
@@ -86,9 +94,15 @@ func (*Tracing) InsertMany(ctx context.Context, jobs []*rivertype.JobInsertParam
 	return next(ctx)
 }
 
+// processed is the key of the attempt in whose span a context is.
+type processed struct{}
+
 // Work processes a job in a span. river calls it.
 func (t *Tracing) Work(ctx context.Context, job *rivertype.JobRow, next func(context.Context) error) error {
-	ctx, span := t.start(ctx, job)
+	if ctx.Value(processed{}) == job {
+		return next(ctx)
+	}
+	ctx, span := t.start(context.WithValue(ctx, processed{}, job), job)
 	defer span.End()
 	returned := false
 	defer func() {

@@ -81,6 +81,50 @@ func TestATraceContinuesInTheJobThatItInserts(t *testing.T) {
 	}
 }
 
+// river runs plugins inside the middleware of a worker, so the worker also returns the plugin.
+func TestASpanOfAnAttemptCoversTheWaitForItsLock(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	tp, spans := newTracer(t)
+	waits := make(chan trace.SpanContext, 10)
+	observer := lockmw.WithObserver(&lockmw.Observer{Start: func(ctx context.Context, a lockmw.Attempt) context.Context {
+		if a.Policy.Label != "river-waker" {
+			waits <- trace.SpanContextFromContext(ctx)
+		}
+		return ctx
+	}})
+	local, tracing := lockmw.NewLocal(), rivermw.Trace(tp)
+	hold := occupy(t, local, "7")
+	w, ran := locked(local, lockmw.WithWait(0), rivermw.WithWaker(d.waker()), observer)
+	w.middleware = append([]rivertype.WorkerMiddleware{tracing}, w.middleware...)
+	client := d.start(d.client(w, func(c *river.Config) { c.Plugins = []rivertype.Plugin{tracing} }))
+	id := insert(t, client, "7")
+	await(t, client, id, "snoozed", isSnoozed)
+	release(t, hold)
+	receive(t, ran)
+	awaitState(t, client, id, rivertype.JobStateCompleted)
+	attempts := make(map[trace.SpanID]bool) // whether each was snoozed
+	eventually(t, func() error {
+		for _, span := range spans.Ended() {
+			attrs := attribute.NewSet(span.Attributes()...)
+			snoozed, _ := attrs.Value("river.job.snoozed")
+			attempts[span.SpanContext().SpanID()] = snoozed.AsBool()
+		}
+		if len(attempts) < 2 {
+			return fmt.Errorf("%d spans have ended", len(attempts))
+		}
+		return nil
+	})
+	for _, snoozed := range []bool{true, false} {
+		if got, ok := attempts[receive(t, waits).SpanID()]; !ok || got != snoozed {
+			t.Errorf("a wait is in the span of an attempt: %t, which was snoozed: %t, want %t", ok, got, snoozed)
+		}
+	}
+	if len(attempts) != 2 {
+		t.Errorf("%d spans for 2 attempts", len(attempts))
+	}
+}
+
 func TestTheStatusOfAJobsSpan(t *testing.T) {
 	local := lockmw.NewLocal()
 	defer release(t, occupy(t, local, "7"))

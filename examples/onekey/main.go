@@ -1,146 +1,54 @@
-// Onekey shows one lock for a route and a task. The route sells an item, the task restocks it. Both lock the key
-// "item:" plus the item's ID, so they never run at the same time for the same item.
+// Onekey shows one lock for a route, an asynq task, a river job and a message of a Redis stream. All of them work on an item, and
+// lock the key "item:" plus the item's ID. So they never run at the same time for the same item, and one trace shows which of them
+// waited for which.
 //
 //	go run ./examples/onekey
+//	go run ./examples/onekey -otlp localhost:4317    # also sends the trace to Jaeger
+//
+// Read route.go, task.go, job.go and message.go: each mounts the lock in one place. scene.go lets them meet, and trace.go prints the
+// trace.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"sync"
-	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/go-chi/chi/v5"
-	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-
-	"github.com/lockmw/go/asynqmw"
-	"github.com/lockmw/go/httpmw"
-	"github.com/lockmw/go/lockmw"
+	"github.com/lockmw/go/examples/internal/flags"
 )
 
-// A restock is the payload of the task.
-type restock struct{ Item string }
-
 func main() {
-	redis.SetLogger(&logging.VoidLogger{}) // commands return their errors
-	if err := run(context.Background(), os.Stdout); err != nil {
+	switch err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "onekey:", err)
 		os.Exit(1)
 	}
 }
 
-// run restocks item 7 and meanwhile sells items 7 and 8.
-func run(ctx context.Context, out io.Writer) (err error) {
-	server := miniredis.NewMiniRedis() // in production: your Redis
-	server.ClockTTL(true)
-	if err := server.Start(); err != nil {
+// run plays the scene, and prints what happened and the trace.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	var otlp string
+	f := flag.NewFlagSet("onekey", flag.ContinueOnError)
+	f.StringVar(&otlp, "otlp", "", "also send the spans to this OTLP collector, such as Jaeger at localhost:4317")
+	if err := flags.Parse(f, args, stderr, usage); err != nil {
 		return err
 	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer func() { err = errors.Join(err, rdb.Close()) }()
-	locks, err := lockmw.New(rdb)
+	spans := &recorder{}
+	tracer, err := newTracer(ctx, spans, otlp)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, locks.Close()) }()
-
-	restocking := make(chan struct{})
-	log := &journal{out: out, start: time.Now()}
-	shop := httptest.NewServer(routes(locks, log))
-	defer shop.Close()
-
-	opt := asynq.RedisClientOpt{Addr: server.Addr()}
-	tasks := asynq.NewClient(opt)
-	defer func() { err = errors.Join(err, tasks.Close()) }()
-	worker := asynq.NewServer(opt, asynqmw.Configure(asynq.Config{
-		TaskCheckInterval:        10 * time.Millisecond,
-		DelayedTaskCheckInterval: time.Second,
-		LogLevel:                 asynq.FatalLevel,
-	}))
-	if err := worker.Start(handlers(locks, tasks, log, restocking)); err != nil {
+	failure := newScene(stdout, tracer).play(ctx)
+	if err := errors.Join(failure, tracer.Shutdown(ctx)); err != nil {
 		return err
 	}
-	defer worker.Shutdown()
-
-	if _, err := tasks.EnqueueContext(ctx, asynq.NewTask("item:restock", []byte(`{"Item":"7"}`))); err != nil {
-		return err
-	}
-	<-restocking
-	var sales [2]error
-	var wg sync.WaitGroup
-	for i, item := range []string{"7", "8"} {
-		wg.Go(func() { sales[i] = buy(ctx, shop.URL, item) })
-	}
-	wg.Wait()
-	return errors.Join(sales[:]...)
+	return spans.print(stdout)
 }
 
-// routes is the HTTP side. A sale waits up to 5 s for other work on the same item.
-func routes(locks lockmw.Locker, log *journal) http.Handler {
-	item := httpmw.By("item", httpmw.URLParam("item"))
-	r := chi.NewRouter()
-	r.With(httpmw.WithLock(locks, item, lockmw.WithWait(5*time.Second))).
-		Post("/items/{item}/sell", func(w http.ResponseWriter, r *http.Request) {
-			log.add("request", "sells", chi.URLParam(r, "item"))
-			w.WriteHeader(http.StatusCreated)
-		})
-	return r
-}
-
-// handlers is the task side. A task whose item is busy returns to the queue. WithRescue saves it even if this was its
-// last attempt.
-func handlers(locks lockmw.Locker, tasks *asynq.Client, log *journal, restocking chan<- struct{}) asynq.Handler {
-	item := asynqmw.By("item", asynqmw.Payload(func(r restock) string { return r.Item }))
-	mux := asynq.NewServeMux()
-	mux.Handle("item:restock", asynqmw.WithLock(locks, item, asynqmw.WithRescue(tasks))(asynq.HandlerFunc(
-		func(_ context.Context, task *asynq.Task) error {
-			var r restock
-			if err := json.Unmarshal(task.Payload(), &r); err != nil {
-				return err
-			}
-			log.add("task", "counts", r.Item)
-			close(restocking)
-			time.Sleep(300 * time.Millisecond) // the work
-			log.add("task", "restocked", r.Item)
-			return nil
-		})))
-	return mux
-}
-
-func buy(ctx context.Context, shop, item string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, shop+"/items/"+item+"/sell", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusCreated {
-		err = fmt.Errorf("sale of item %s: %s", item, resp.Status)
-	}
-	return errors.Join(err, resp.Body.Close())
-}
-
-// A journal prints events in order.
-type journal struct {
-	mu    sync.Mutex
-	out   io.Writer
-	start time.Time
-}
-
-func (j *journal) add(who, does, item string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	_, _ = fmt.Fprintf(j.out, "%4d ms  %-7s %s item %s\n", time.Since(j.start).Milliseconds(), who, does, item)
+func usage(w io.Writer) {
+	_, _ = fmt.Fprintln(w, "usage: onekey [-otlp host:port]\n\nOne lock for a route, a task, a job and a message.")
 }

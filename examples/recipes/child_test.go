@@ -38,6 +38,7 @@ func membership(rdb redis.UniversalClient, name string) streams.Consumer {
 // they begin, and never end it.
 type childSpec struct {
 	Addr, NATS string
+	Watermill  bool // by a router of watermill
 	Kafka      []string
 }
 
@@ -47,7 +48,7 @@ type childReport struct{ Began, Ended string }
 func childLife(spec childSpec, orders *json.Decoder, reports *json.Encoder) error {
 	rdb := redis.NewClient(&redis.Options{Addr: spec.Addr})
 	defer rdb.Close()
-	locks, err := lockmw.New(rdb)
+	locks, err := lockmw.New(rdb, lockmw.WithLease(idle))
 	if err != nil {
 		return err
 	}
@@ -73,6 +74,8 @@ func childLife(spec childSpec, orders *json.Decoder, reports *json.Encoder) erro
 
 func (spec childSpec) consume(ctx context.Context, rdb *redis.Client, locks *lockmw.Client, handle func(context.Context, string) error) error {
 	switch {
+	case spec.Watermill:
+		return joinWatermill(ctx, spec.NATS, locks, func(ctx context.Context, payload []byte) error { return handle(ctx, string(payload)) })
 	case spec.NATS != "":
 		return joinNATS(ctx, spec.NATS, locks, func(ctx context.Context, m jetstream.Msg) error { return handle(ctx, string(m.Data())) })
 	case spec.Kafka != nil:

@@ -31,6 +31,14 @@ func brokers(t *testing.T) map[string]func(t *testing.T) broker {
 					return joinNATS(ctx, url, locks, func(_ context.Context, m jetstream.Msg) error { handle(m.Data()); return nil })
 				}}
 		},
+		"watermill": func(t *testing.T) broker {
+			url := startNATS(t)
+			_, js := connectNATS(t, url)
+			return broker{childSpec{NATS: url, Watermill: true}, func(p string) { publish(t, js, p) },
+				func(ctx context.Context, locks lockmw.Locker, handle func([]byte)) error {
+					return joinWatermill(ctx, url, locks, func(_ context.Context, payload []byte) error { handle(payload); return nil })
+				}}
+		},
 		"Kafka": func(t *testing.T) broker {
 			addrs, producer := startKafka(t)
 			return broker{childSpec{Kafka: addrs}, func(p string) { produce(t, producer, p) },

@@ -343,7 +343,7 @@ func (c *cohort) Busy() *core.AcquireError {
 }
 
 // WaitFailed implements localq.Line: either the lock is busy, or the server has not answered.
-func (c *cohort) WaitFailed() *core.AcquireError {
+func (c *cohort) WaitFailed(w *localq.Waiter) *core.AcquireError {
 	holders, held := c.knownHolders(readClock())
 	err := localq.Busy(holders)
 	switch r := c.request; {
@@ -351,7 +351,7 @@ func (c *cohort) WaitFailed() *core.AcquireError {
 		err.Err = transport.Failure(r.lastErr)
 	case c.releasing != nil && c.releasing.lastErr != nil:
 		err.Err = transport.Failure(c.releasing.lastErr)
-	case !held && clock.Since(c.sentAt) > localq.SlowAnswer:
+	case !held && clock.Since(c.sentAt) > w.Patience():
 		err.Err = core.ErrNoAnswer
 	}
 	return err

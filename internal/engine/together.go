@@ -204,7 +204,7 @@ func (m *multiAcquire) waitError(ended error) error {
 	c := m.parts[0].r.c
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	return localq.WithContextErr(c.WaitFailed(), ended)
+	return localq.WithContextErr(c.WaitFailed(m.parts[0].w), ended)
 }
 
 // failure returns an error if the context has ended, or if the call fails fast and the server answers with err.

@@ -37,7 +37,7 @@ func (w *waiter) Unlock() { w.locks.mu.Unlock() }
 func (w *waiter) Busy() *core.AcquireError { return localq.Busy(w.entry.holders()) }
 
 // WaitFailed implements localq.Line.
-func (w *waiter) WaitFailed() *core.AcquireError { return w.Busy() }
+func (w *waiter) WaitFailed(*localq.Waiter) *core.AcquireError { return w.Busy() }
 
 // Leave implements localq.Line.
 func (w *waiter) Leave(*localq.Waiter) {

@@ -43,7 +43,7 @@ type Line interface {
 	// Busy returns the error of a call that has holders in its way. The Line is locked, here and unless noted otherwise.
 	Busy() *core.AcquireError
 	// WaitFailed returns the error of a wait that ends without the lock.
-	WaitFailed() *core.AcquireError
+	WaitFailed(w *Waiter) *core.AcquireError
 	// Leave removes the Waiter, and ends whatever no caller waits for afterwards.
 	Leave(w *Waiter)
 	// GiveBack releases a hold that its caller no longer wants. The Line is not locked.
@@ -237,7 +237,7 @@ func (w *Waiter) cancel(l Line, ended error) error {
 		defer l.Unlock()
 		return w.err
 	default:
-		err = l.WaitFailed()
+		err = l.WaitFailed(w)
 		l.Leave(w)
 		l.Unlock()
 	}
@@ -265,8 +265,17 @@ func (w *Waiter) endDeadlocked(l Line, d *core.DeadlockError) (core.Hold, error)
 	return nil, err
 }
 
-// SlowAnswer is how long a server may take to answer before it counts as unavailable. A call whose time ends sooner gets ErrBusy.
+// SlowAnswer is how long a server may take to answer before it counts as unavailable.
 const SlowAnswer = 50 * time.Millisecond
+
+// Patience returns how long the server may have left the last request unanswered at the end of the wait, for ErrBusy. It is 0 if the
+// time to wait has ended, and no answer has said that the call has to wait: it is unknown whether the lock is held.
+func (w *Waiter) Patience() time.Duration {
+	if w.Notified || w.HasEnded() {
+		return SlowAnswer
+	}
+	return 0
+}
 
 // GiveUpPatience is how long a call that gives up may take to release a hold that it received in the meantime.
 const GiveUpPatience = 30 * time.Millisecond

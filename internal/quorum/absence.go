@@ -65,17 +65,17 @@ func unwrapAcquire(err error) error {
 }
 
 // whyUnavailable returns the error for a caller whose wait has ended because too few nodes answer. It returns nil if enough do,
-// if another process holds the lock, or if there was no time to find out.
-func (b *bid) whyUnavailable() error {
-	switch there, _ := b.absence(); {
+// if another process holds the lock, or if the nodes had no more than patience to answer.
+func (b *bid) whyUnavailable(patience time.Duration) error {
+	switch there, _ := b.absence(patience); {
 	case b.isRefused:
 		return nil
 	case there >= b.e.l.cfg.Quorum:
 		return b.why
-	case b.phase == asks && time.Since(b.begun) <= localq.SlowAnswer && b.e.delays == 0:
+	case b.phase == asks && time.Since(b.begun) <= patience && b.e.delays == 0:
 		return nil
 	}
-	return b.unavailable()
+	return b.unavailableAfter(patience)
 }
 
 // tooManyFailed reports whether the bid could not have enough nodes even if no other process held any. Then it is unknown
@@ -91,8 +91,10 @@ func (b *bid) tooManyFailed() bool {
 }
 
 // unavailable returns the error that too few nodes answer, with the reasons.
-func (b *bid) unavailable() error {
-	there, absent := b.absence()
+func (b *bid) unavailable() error { return b.unavailableAfter(localq.SlowAnswer) }
+
+func (b *bid) unavailableAfter(patience time.Duration) error {
+	there, absent := b.absence(patience)
 	n, k := len(b.e.l.nodes), b.e.l.cfg.Quorum
 	if len(absent) == 0 {
 		return fmt.Errorf("%w: %d of %d nodes have answered, %d required", core.ErrUnavailable, there, n, k)
@@ -100,12 +102,12 @@ func (b *bid) unavailable() error {
 	return fmt.Errorf("%w: %d of %d nodes have answered, %d required: %w", core.ErrUnavailable, there, n, k, absent)
 }
 
-// absence returns how many nodes answer, and why the others do not.
-func (b *bid) absence() (there int, absent nodeErrors) {
+// absence returns how many nodes answer, and why the others do not. A node that was asked has patience to answer.
+func (b *bid) absence(patience time.Duration) (there int, absent nodeErrors) {
 	l, now := b.e.l, time.Now()
 	for i, n := range l.nodes {
 		v := b.votes[i]
-		silent := v != nil && v.state == asking && now.Sub(b.begun) > localq.SlowAnswer
+		silent := v != nil && v.state == asking && now.Sub(b.begun) > patience
 		failed := v != nil && v.state == failed
 		if n.answers(now) && !silent && !failed {
 			there++

@@ -242,7 +242,7 @@ func (b *bid) succeed(have []*vote) {
 
 // giveUp ends a bid for which no caller waits. There may be callers whose time has ended and that have not returned yet.
 func (b *bid) giveUp() {
-	b.e.why = b.whyUnavailable()
+	b.e.why = b.whyUnavailable(localq.SlowAnswer)
 	b.end()
 	drop(b.votes)
 	b.e.removeIfIdle()

@@ -118,10 +118,10 @@ func (e *entry) Busy() *core.AcquireError {
 }
 
 // WaitFailed implements localq.Line.
-func (e *entry) WaitFailed() *core.AcquireError {
+func (e *entry) WaitFailed(w *localq.Waiter) *core.AcquireError {
 	why := e.why
 	if b := e.bid; b != nil {
-		why = b.whyUnavailable()
+		why = b.whyUnavailable(w.Patience())
 	}
 	if why != nil {
 		return &core.AcquireError{Err: why}

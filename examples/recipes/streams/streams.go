@@ -18,7 +18,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Consumer is one member of a consumer group. All fields are required.
+// A Consumer is one member of a consumer group. All fields except Context are required.
 type Consumer struct {
 	Redis         redis.UniversalClient
 	Stream, Group string
@@ -28,6 +28,16 @@ type Consumer struct {
 	Idle time.Duration
 	// Grace is how long handlers have to end when the consumer stops.
 	Grace time.Duration
+	// Context returns the context in which a message waits and is handled. It adds values to ctx, such as the trace of the producer.
+	// nil: ctx.
+	Context func(ctx context.Context, message redis.XMessage) context.Context
+}
+
+func (c Consumer) contextOf(ctx context.Context, message redis.XMessage) context.Context {
+	if c.Context == nil {
+		return ctx
+	}
+	return c.Context(ctx, message)
 }
 
 // Run creates the group if needed, and handles messages until ctx ends. It then waits for the handlers that run, and leaves the other
@@ -83,7 +93,7 @@ func (m *member) receive(ctx context.Context, messages *consume.Partition[redis.
 			m.recover(ctx, err)
 		}
 		for _, message := range m.begin(list) {
-			if messages.Submit(ctx, message) != nil {
+			if messages.Submit(m.contextOf(ctx, message), message) != nil {
 				return // ctx has ended; handBack leaves the rest to others
 			}
 		}

@@ -101,8 +101,8 @@ func (s *service) handOver(ctx context.Context) error {
 	if _, _, err := s.other.TryLock(ctx, s.key); !errors.Is(err, lockmw.ErrBusy) {
 		return fmt.Errorf("TryLock: %w", err)
 	}
-	if _, _, err := s.other.Lock(ctx, s.key, lockmw.WithWait(time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
-		return fmt.Errorf("Lock for 1 ms: %w", err)
+	if _, _, err := s.other.Lock(ctx, s.key, lockmw.WithWait(100*time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("Lock for 100 ms: %w", err)
 	}
 	if err := s.next(ctx, hold, s.other); err != nil {
 		return err
@@ -166,8 +166,8 @@ func (s *service) keepPlace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := other.Lock(ctx, s.key, lockmw.WithWait(time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
-		return fmt.Errorf("Lock for 1 ms: %w", err)
+	if _, _, err := other.Lock(ctx, s.key, lockmw.WithWait(100*time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("Lock for 100 ms: %w", err)
 	}
 	return s.next(ctx, hold, other)
 }
@@ -210,8 +210,8 @@ func (s *service) permits(ctx context.Context) error {
 		return errors.Join(err, hold.Unlock())
 	}
 	err = errors.Join(hold.Extend(ctx, time.Minute), beside.Unlock())
-	if _, _, err := other.Lock(ctx, s.key, lockmw.WithWait(time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
-		return fmt.Errorf("Lock for 1 ms: %w", err)
+	if _, _, err := other.Lock(ctx, s.key, lockmw.WithWait(100*time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("Lock for 100 ms: %w", err)
 	}
 	if _, _, err := s.mine.TryLock(ctx, s.key); !errors.Is(err, lockmw.ErrWrongType) {
 		return fmt.Errorf("a lock of the key: %w", err)

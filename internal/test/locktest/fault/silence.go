@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +18,7 @@ var silence = []env.Scenario{
 	env.Case("a silent server does not keep a waiting call beyond its context", silentWhileQueued, env.OnServer|env.Shares|env.Sample),
 	env.Case("a silent server does not keep Unlock beyond its timeout", silentUnlock, env.OnServer|env.Shares),
 	env.Case("a silent server does not keep TryLock waiting", silentTry, env.OnServer|env.InBubble),
+	env.Case("a silent server is not reported as a busy lock, however short the wait is", silentShortly, env.OnServer|env.InBubble|env.Sample),
 	env.Case("a stopped server does not keep a call beyond its context", func(e *env.Env) { serverStops(e, false) }, env.InRealTime|env.Alone|env.Sample),
 	env.Case("a stopped server does not keep a call beyond its context, with ContextTimeoutEnabled", func(e *env.Env) { serverStops(e, true) }, env.InRealTime|env.Alone|env.Sample),
 }
@@ -116,6 +118,33 @@ func silentTry(e *env.Env) {
 		}
 		e.Unlock(e.Ctx, next)
 	}
+}
+
+// silentShortly checks that a call whose time ends before the server could answer does not take the lock for busy.
+func silentShortly(e *env.Env) {
+	c, key := e.Client().Warm(), e.Key("user")
+	c.Wire.Silence()
+	for _, wait := range []time.Duration{time.Millisecond, 49 * time.Millisecond, 50 * time.Millisecond, 51 * time.Millisecond} {
+		_, _, err := c.Lock(e.Ctx, key, lockmw.WithWait(wait))
+		if !errors.Is(err, lockmw.ErrUnavailable) || errors.Is(err, lockmw.ErrBusy) {
+			e.T.Errorf("Lock of a silent server for %v: %v", wait, err)
+		}
+		_, open, err := c.Lock(e.Ctx, key, lockmw.WithWait(wait), lockmw.WithFailOpen())
+		if err != nil {
+			e.T.Errorf("Lock for %v that fails open: %v", wait, err)
+			continue
+		}
+		if err := open.Unlock(); err != nil {
+			e.T.Errorf("Unlock of a fail-open hold: %v", err)
+		}
+	}
+	c.Wire.Restore()
+	other := e.Client()
+	_, next, err := e.Rec.Lock(e.Ctx, other.Rival, key, lockmw.WithWait(env.AcceptWindow+env.PollInterval+e.Soon))
+	if err != nil {
+		e.T.Fatalf("the key is not free: %v", err)
+	}
+	e.Unlock(e.Ctx, next)
 }
 
 func silentUnlock(e *env.Env) {
