@@ -244,6 +244,30 @@ func TestUnlockReportsThatTheOldKeyHasAnotherHolder(t *testing.T) {
 	})
 }
 
+// The next holder takes the old key before Unlock repeats the release.
+func TestALostAnswerToTheReleaseIsNoLoss(t *testing.T) {
+	each(t, func(s *scene) {
+		_, hold := s.lock()
+		usertest.Unlock(s, hold) // the server knows the scripts
+		_, hold = s.lock()
+		for _, key := range s.keys {
+			s.wire.LoseReply(key + "\r\n")
+		}
+		taken := make(chan struct{})
+		go func() {
+			defer close(taken)
+			for !s.takeAll(s, s.rdb, "old") {
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		usertest.Unlock(s, hold)
+		<-taken
+		if !s.renew(s.Context(), s.rdb, s.keys[0], "old") {
+			s.Error("the repetition has deleted the key of the next holder")
+		}
+	})
+}
+
 func TestTheHoldEndsWhenTheLockOfLockmwIsLost(t *testing.T) {
 	each(t, func(s *scene) {
 		ctx, hold := s.lock(lockmw.WithLease(9 * time.Second))

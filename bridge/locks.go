@@ -20,14 +20,14 @@ import (
 
 // locks take the lock of lockmw first and then its old key. They implement core.Locks.
 type locks struct {
-	inner core.Locks
-	lib   library
-	rdb   redis.Scripter
+	inner   core.Locks
+	lib     library
+	servers []redis.Scripter // with the old keys; a hold needs a majority of the keys of all servers
 
 	oldKeyBusy atomic.Int64   // calls that found the old key taken
 	background sync.WaitGroup // frees holds whose callers do not wait for it
-	quit       chan struct{}  // closed by Close
-	closeOnce  sync.Once
+	closed     context.Context
+	end        context.CancelFunc // of closed, by Close
 }
 
 var errRecord = fmt.Errorf("package idempotency over a bridge: give it the Client: %w", errors.ErrUnsupported)
@@ -126,7 +126,10 @@ func (c *call) takeOld(h *hold) *core.AcquireError {
 		sent := clock.Now()
 		t := h.old.take(ctx, c.req.Lease)
 		h.leftovers = t.yes > 0 || t.err != nil
-		if t.foreign == 0 && h.old.isHeld(t) {
+		if h.old.isLost(t) {
+			t.err = nil // the key is taken, whatever the others answer
+		}
+		if h.old.isHeld(t) {
 			h.setOldEnds(sent.Add(c.req.Lease - margin(c.req.Lease)))
 			return c.refreshFixed(ctx, h, c.req.Lease/10)
 		}
@@ -188,6 +191,6 @@ func margin(lease time.Duration) time.Duration { return lease/100 + 2*time.Milli
 
 // close ends the waits of holds that were lost, and returns when all of them are freed.
 func (l *locks) close() {
-	l.closeOnce.Do(func() { close(l.quit) })
+	l.end()
 	l.background.Wait()
 }

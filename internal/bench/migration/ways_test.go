@@ -39,7 +39,9 @@ type library struct {
 }
 
 var libraries = []library{
-	{name: "redsync", open: openRedsync, bridge: bridge.Redsync},
+	{name: "redsync", open: openRedsync, bridge: func(l lockmw.Locker, rdb redis.Scripter) *bridge.Locker {
+		return bridge.Redsync(l, rdb)
+	}},
 	{name: "redislock", open: openRedislock, bridge: bridge.Redislock},
 	{name: "rueidislock", open: openRueidislock, unpaused: true, bridge: func(l lockmw.Locker, rdb redis.Scripter) *bridge.Locker {
 		return bridge.Rueidislock(l, rdb, "", 0)
