@@ -148,6 +148,33 @@ func TestACallWaitsForTheOldKey(t *testing.T) {
 	})
 }
 
+// Other callers leave the key free for a millisecond between two holds of ten.
+func TestACallPollsOftenWhileTheOldKeyPassesFromHolderToHolder(t *testing.T) {
+	each(t, func(s *scene) {
+		const rounds = 20
+		ctx, cancel := context.WithCancel(s.Context())
+		defer cancel()
+		go func() {
+			for ctx.Err() == nil {
+				if s.takeAll(s, s.rdb, "old") {
+					time.Sleep(10 * time.Millisecond)
+				}
+				s.freeAll(s, s.rdb, "old")
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		start := time.Now()
+		for range rounds {
+			_, hold := s.lock()
+			usertest.Unlock(s, hold)
+			time.Sleep(5 * time.Millisecond)
+		}
+		if mean := time.Since(start) / rounds; mean > 250*time.Millisecond {
+			s.Errorf("a call waits for %v on average", mean)
+		}
+	})
+}
+
 func TestACallThatGivesUpLeavesNothing(t *testing.T) {
 	each(t, func(s *scene) {
 		s.takeAll(s, s.rdb, "old")

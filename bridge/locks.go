@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,13 +102,6 @@ func (c *call) remaining() time.Duration {
 	return max(time.Until(c.ends), 0)
 }
 
-// While the old key is taken, a call that waits polls it. Pauses double within these limits. Calls of these libraries poll less
-// often: redsync every 50 to 250 ms.
-const (
-	minPollPause = 5 * time.Millisecond
-	maxPollPause = 80 * time.Millisecond
-)
-
 // takeOld takes the old key of a hold that has the lock. It returns when the call has waited long enough, its context ends, or
 // the lock is lost.
 func (c *call) takeOld(h *hold) *core.AcquireError {
@@ -122,7 +114,8 @@ func (c *call) takeOld(h *hold) *core.AcquireError {
 		defer stop()
 	}
 	counted := false
-	for rest := minPollPause; ; rest = min(2*rest, maxPollPause) {
+	var polls pace
+	for {
 		sent := clock.Now()
 		t := h.old.take(ctx, c.req.Lease)
 		h.leftovers = t.yes > 0 || t.err != nil
@@ -140,7 +133,7 @@ func (c *call) takeOld(h *hold) *core.AcquireError {
 		if t.yes > 0 { // of several keys
 			_ = h.old.release(ctx, 0)
 		}
-		if err := c.waitOut(t); err != nil || !pause.For(ctx, rest/2+rand.N(rest/2)) {
+		if err := c.waitOut(t); err != nil || !pause.For(ctx, polls.next(sent, t.left)) {
 			return c.failure(h, t, clock.Since(sent))
 		}
 		if err := c.refreshFixed(ctx, h, c.req.Lease/2); err != nil {
