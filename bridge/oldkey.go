@@ -3,7 +3,6 @@ package bridge
 import (
 	"context"
 	"crypto/rand"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,10 +16,8 @@ const ValuePrefix = "lockmw:"
 
 // An oldLock is the old keys of one hold.
 type oldLock struct {
-	lib   *library
-	value string // unique: only this value is renewed or deleted
-	keys  []*oldKey
-
+	lib    *library
+	keys   []*oldKey
 	quorum int // how many of them a hold needs
 }
 
@@ -28,21 +25,24 @@ type oldLock struct {
 type oldKey struct {
 	rdb      redis.Scripter
 	name     string
-	taking   chan struct{} // holds a value while a take is in flight, which must not overtake a release
-	released atomic.Bool   // since it was taken: a release was answered, or it may have been executed without an answer
+	value    string        // unique: only this value is renewed or deleted
+	taking   chan struct{} // holds a value while a take is in flight, which a release must not overtake
+	released bool          // since it was taken: a release was answered, or may be executed without an answer
 }
 
 // newOldLock returns the old keys of a lock, which are not taken yet.
 func newOldLock(lib *library, servers []redis.Scripter, key string) *oldLock {
-	o := &oldLock{lib: lib, value: ValuePrefix + rand.Text()}
+	o := &oldLock{lib: lib}
 	for _, rdb := range servers {
 		for _, name := range lib.keys(key) {
-			o.keys = append(o.keys, &oldKey{rdb: rdb, name: name, taking: make(chan struct{}, 1)})
+			o.keys = append(o.keys, &oldKey{rdb: rdb, name: name, value: newValue(), taking: make(chan struct{}, 1)})
 		}
 	}
 	o.quorum = len(o.keys)/2 + 1
 	return o
 }
+
+func newValue() string { return ValuePrefix + rand.Text() }
 
 // err returns the error that names the old key.
 func (o *oldLock) err() *OldKeyError { return &OldKeyError{Library: o.lib.name, Key: o.keys[0].name} }
@@ -53,13 +53,13 @@ type answer struct {
 	err error
 }
 
-// run runs a script on the key. It returns when ctx ends, while the command may still be in flight. answered is called with its
+// run runs a script on the key, with its value and the time as arguments. It returns when ctx ends, while the command may still be in flight. answered is called with its
 // answer; nil: not at all.
-func (k *oldKey) run(ctx context.Context, rdb redis.Scripter, s *redis.Script, args []any, answered func()) answer {
-	result := make(chan answer, 1)
+func (k *oldKey) run(ctx context.Context, rdb redis.Scripter, s *redis.Script, d time.Duration, answered func()) answer {
+	value, result := k.value, make(chan answer, 1)
 	go func() {
 		// A command whose context ends would leave its connection behind, and the server could execute it after the next one.
-		n, err := s.Run(context.WithoutCancel(ctx), rdb, []string{k.name}, args...).Int64()
+		n, err := s.Run(context.WithoutCancel(ctx), rdb, []string{k.name}, value, transport.RoundUp(d)).Int64()
 		if answered != nil {
 			answered()
 		}
@@ -83,34 +83,37 @@ func (k *oldKey) awaitTake(ctx context.Context) (done func(), err error) {
 	}
 }
 
-func (k *oldKey) take(ctx context.Context, s *redis.Script, args []any) answer {
+// take takes the key. A release of an earlier try to take several keys may still be executed, so it gets another value.
+func (k *oldKey) take(ctx context.Context, s *redis.Script, lease time.Duration) answer {
 	done, err := k.awaitTake(ctx)
 	if err != nil {
 		return answer{err: err}
 	}
-	k.released.Store(false)
-	return k.run(ctx, k.rdb, s, args, done)
+	if k.released {
+		k.value, k.released = newValue(), false
+	}
+	return k.run(ctx, k.rdb, s, lease, done)
 }
 
-func (k *oldKey) renew(ctx context.Context, s *redis.Script, args []any) answer {
-	return k.run(ctx, k.rdb, s, args, nil)
+func (k *oldKey) renew(ctx context.Context, s *redis.Script, lease time.Duration) answer {
+	return k.run(ctx, k.rdb, s, lease, nil)
 }
 
 // release ends the hold of the key, once: a repetition of a release that may have been executed succeeds. go-redis must not
 // repeat it by itself, since the second answer is that the key is gone, or that the next holder has it.
-func (k *oldKey) release(ctx context.Context, s *redis.Script, args []any) answer {
+func (k *oldKey) release(ctx context.Context, s *redis.Script, linger time.Duration) answer {
 	done, err := k.awaitTake(ctx)
 	if err != nil {
 		return answer{err: err}
 	}
 	done()
-	a := k.run(ctx, transport.WithoutRepeats(k.rdb), s, args, nil)
+	a := k.run(ctx, transport.WithoutRepeats(k.rdb), s, linger, nil)
 	switch {
-	case a.err == nil && (a.n == 1 || k.released.Load()):
-		k.released.Store(true)
+	case a.err == nil && (a.n == 1 || k.released):
+		k.released = true
 		a.n = 1
 	case transport.MayHaveRun(a.err):
-		k.released.Store(true)
+		k.released = true
 	}
 	return a
 }
@@ -132,8 +135,8 @@ type tally struct {
 	err     error         // of a key without an answer
 }
 
-// stragglers is how long the last keys may still answer when a majority has answered.
-const stragglers = 100 * time.Millisecond
+// When a majority of the keys has answered, the others still have stragglers for that, or only aftermath if they change nothing.
+const stragglers, aftermath = 100 * time.Millisecond, 10 * time.Millisecond
 
 // each asks all keys. count adds an answer without an error to the tally.
 func (o *oldLock) each(ctx context.Context, ask func(ctx context.Context, k *oldKey) answer, count func(*tally, int64)) (t tally) {
@@ -150,7 +153,11 @@ func (o *oldLock) each(ctx context.Context, ask func(ctx context.Context, k *old
 	var late *time.Timer
 	for range o.keys {
 		t.add(<-answers, count)
-		if t.answered() >= o.quorum && late == nil {
+		switch {
+		case late != nil:
+		case o.isHeld(t) || o.isLost(t):
+			late = time.AfterFunc(aftermath, cancel)
+		case t.answered() >= o.quorum:
 			late = time.AfterFunc(stragglers, cancel)
 		}
 	}
@@ -173,8 +180,7 @@ func (t *tally) add(a answer, count func(*tally, int64)) {
 
 // take takes the old keys.
 func (o *oldLock) take(ctx context.Context, lease time.Duration) tally {
-	args := []any{o.value, transport.RoundUp(lease)}
-	return o.each(ctx, func(ctx context.Context, k *oldKey) answer { return k.take(ctx, o.lib.scripts.take, args) }, func(t *tally, n int64) {
+	return o.each(ctx, func(ctx context.Context, k *oldKey) answer { return k.take(ctx, o.lib.scripts.take, lease) }, func(t *tally, n int64) {
 		if n == 0 {
 			t.yes++
 			return
@@ -186,14 +192,12 @@ func (o *oldLock) take(ctx context.Context, lease time.Duration) tally {
 
 // renew renews the leases of the old keys.
 func (o *oldLock) renew(ctx context.Context, lease time.Duration) tally {
-	args := []any{o.value, transport.RoundUp(lease)}
-	return o.each(ctx, func(ctx context.Context, k *oldKey) answer { return k.renew(ctx, o.lib.scripts.renew, args) }, countOwn)
+	return o.each(ctx, func(ctx context.Context, k *oldKey) answer { return k.renew(ctx, o.lib.scripts.renew, lease) }, countOwn)
 }
 
 // release deletes the old keys, or keeps them for linger.
 func (o *oldLock) release(ctx context.Context, linger time.Duration) tally {
-	args := []any{o.value, transport.RoundUp(linger)}
-	return o.each(ctx, func(ctx context.Context, k *oldKey) answer { return k.release(ctx, o.lib.scripts.release, args) }, countOwn)
+	return o.each(ctx, func(ctx context.Context, k *oldKey) answer { return k.release(ctx, o.lib.scripts.release, linger) }, countOwn)
 }
 
 func countOwn(t *tally, n int64) {
