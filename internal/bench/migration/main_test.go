@@ -11,15 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/go/internal/process"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
 // A spec describes a process.
 type spec struct {
-	Library, Stage, Addr string
+	Library, Stage string
+	Address        address
 }
 
 // A report is a hold: it has Exit only when it has ended.
@@ -45,8 +44,7 @@ func live(s spec, orders *json.Decoder, reports *json.Encoder) error {
 		_ = orders.Decode(new(string))
 	}()
 	i := slices.IndexFunc(libraries, func(l library) bool { return l.name == s.Library })
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
-	take, err := libraries[i].taker(s.Stage, rdb)
+	take, err := libraries[i].taker(s.Stage, s.Address)
 	if err != nil {
 		return err
 	}
