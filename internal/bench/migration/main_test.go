@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -43,8 +42,7 @@ func live(s spec, orders *json.Decoder, reports *json.Encoder) error {
 		defer cancel()
 		_ = orders.Decode(new(string))
 	}()
-	i := slices.IndexFunc(libraries, func(l library) bool { return l.name == s.Library })
-	take, err := libraries[i].taker(s.Stage, s.Address)
+	take, err := libraryOf(s.Library).taker(s.Stage, s.Address)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -67,19 +68,28 @@ const (
 	done = "new"  // lockmw alone
 )
 
-// open returns the taker of a process in that stage.
+func libraryOf(name string) *library {
+	return &libraries[slices.IndexFunc(libraries, func(l library) bool { return l.name == name })]
+}
+
+// locker returns the Locker of a process in a stage after the old one.
+func (l *library) locker(stage string, a address) (lockmw.Locker, error) {
+	rdbs := a.clients()
+	c, err := lockmw.New(rdbs[0])
+	if err != nil || stage == done {
+		return c, err
+	}
+	return l.bridge(c, rdbs), nil
+}
+
+// taker returns the taker of a process in that stage.
 func (l *library) taker(stage string, a address) (taker, error) {
 	if stage == old {
 		return l.open(a)
 	}
-	rdbs := a.clients()
-	c, err := lockmw.New(rdbs[0])
+	locks, err := l.locker(stage, a)
 	if err != nil {
 		return nil, err
-	}
-	locks := lockmw.Locker(c)
-	if stage == both {
-		locks = l.bridge(c, rdbs)
 	}
 	return func(ctx context.Context, key string) (held, error) {
 		_, hold, err := locks.Lock(ctx, key, lockmw.WithLease(lease))
