@@ -175,6 +175,21 @@ func TestACallPollsOftenWhileTheOldKeyPassesFromHolderToHolder(t *testing.T) {
 	})
 }
 
+// The old code that has the key may itself wait for a lock of the caller. lockmw cannot know that.
+func TestADeadlockThroughOldCodeEndsWithTheWait(t *testing.T) {
+	each(t, func(s *scene) {
+		ctx, hold := usertest.Lock(s, s.Context(), s.locks, "item:8")
+		s.takeAll(s, s.rdb, "old")
+		start := time.Now()
+		_, _, err := s.locks.Lock(ctx, key, lockmw.WithWait(5*time.Second), lockmw.WithDeadlockDetection(time.Second))
+		s.aboutOld(err, lockmw.ErrBusy)
+		if took := time.Since(start); errors.Is(err, lockmw.ErrDeadlock) || took < 5*time.Second {
+			s.Errorf("after %v: %v", took, err)
+		}
+		usertest.Unlock(s, hold)
+	})
+}
+
 func TestACallThatGivesUpLeavesNothing(t *testing.T) {
 	each(t, func(s *scene) {
 		s.takeAll(s, s.rdb, "old")
