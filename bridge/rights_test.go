@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,12 +18,15 @@ func TestRightsOnOldKeys(t *testing.T) {
 	server := redistest.Redis(t)
 	admin := server.NewClient(t)
 	all := []any{"~*", "&*", "+eval", "+evalsha", "+del", "+pexpire", "+pttl"}
-	rights := map[string][]any{"Redisson": append(all[:len(all):len(all)], "+exists", "+hexists", "+hset", "+hdel", "+publish", "+spublish")}
+	rights := map[string][]any{
+		"strings":  append(slices.Clip(all), "+set", "+get"),
+		"Redisson": append(slices.Clip(all), "+exists", "+hexists", "+hset", "+hdel", "+publish", "+spublish"),
+	}
 	for _, way := range oldWays() {
 		t.Run(way.name, func(t *testing.T) {
 			user, ok := rights[way.name]
 			if !ok {
-				user = append(all[:len(all):len(all)], "+set", "+get")
+				user = rights["strings"]
 			}
 			if err := admin.Do(t.Context(), append([]any{"acl", "setuser", "old", "reset", "on", ">right"}, user...)...).Err(); err != nil {
 				t.Fatal(err)
