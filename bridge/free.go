@@ -58,38 +58,40 @@ const releaseTry = 500 * time.Millisecond
 func (h *hold) freeOld(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	h.mu.Lock()
-	linger, rest := h.Linger(), tryPatience
-	h.mu.Unlock()
-	t, err := h.releaseOld(ctx, linger, minPollPause)
+	t, err := h.releaseOld(ctx, minPollPause)
 	if t.err == nil || !mayPass(t.err) {
 		return err
 	}
+	rest := tryPatience
 	if err != nil {
 		rest = max(clock.Until(h.ownDeadline()), tryPatience) // until its lease ends
 	}
-	h.call.locks.background.Go(func() { h.freeOldLater(rest, linger) })
+	h.call.locks.background.Go(func() { h.freeOldLater(rest) })
 	return err
 }
 
 // freeOldLater releases the old key when its servers answer again. After Close it still has tryPatience for that.
-func (h *hold) freeOldLater(rest, linger time.Duration) {
+func (h *hold) freeOldLater(rest time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), rest)
 	defer cancel()
 	closing := context.AfterFunc(h.call.locks.closed, func() { time.AfterFunc(tryPatience, cancel) })
 	defer closing()
 	for ctx.Err() == nil {
-		if t, _ := h.releaseOld(ctx, linger, maxPollPause); t.err == nil || !mayPass(t.err) {
+		if t, _ := h.releaseOld(ctx, maxPollPause); t.err == nil || !mayPass(t.err) {
 			return
 		}
 		pause.For(ctx, maxPollPause)
 	}
 }
 
-// releaseOld tries to release the old key until enough keys are released, or cannot be.
-func (h *hold) releaseOld(ctx context.Context, linger, rest time.Duration) (tally, error) {
+// releaseOld tries to release the old key until enough keys are released, or cannot be. The key stays taken for the rest of a
+// minimum hold.
+func (h *hold) releaseOld(ctx context.Context, rest time.Duration) (tally, error) {
 	var refusal error // it says more than that a later try was not answered
 	for {
+		h.mu.Lock()
+		linger := h.Linger()
+		h.mu.Unlock()
 		try, cancel := context.WithTimeout(ctx, releaseTry)
 		t := h.old.release(try, linger)
 		cancel()

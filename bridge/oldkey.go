@@ -53,8 +53,8 @@ type answer struct {
 	err error
 }
 
-// run runs a script on the key, with its value and the time as arguments. It returns when ctx ends, while the command may still be in flight. answered is called with its
-// answer; nil: not at all.
+// run runs a script on the key, with its value and a duration as arguments. It returns when ctx ends, while the command may still
+// be in flight. answered is called when it no longer is; it may be nil.
 func (k *oldKey) run(ctx context.Context, rdb redis.Scripter, s *redis.Script, d time.Duration, answered func()) answer {
 	value, result := k.value, make(chan answer, 1)
 	go func() {

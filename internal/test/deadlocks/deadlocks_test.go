@@ -93,7 +93,7 @@ func TestADeadlockOfProcessesIsDetected(t *testing.T) {
 	}
 }
 
-// The locks are those of lockmw, whose old keys are taken later.
+// A bridge takes the lock of lockmw before the old key, so the cycle consists of locks of lockmw.
 func TestADeadlockOfBridgesIsDetected(t *testing.T) {
 	s := redistest.Redis(t)
 	for name, bridges := range map[string]int{"bridges": 2, "mixed": 1} {
