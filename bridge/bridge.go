@@ -31,7 +31,8 @@
 // Old code has no fencing tokens. So tokens order the writes of bridges and Clients, but not the writes of old code.
 //
 // If a process crashes, its old key expires after its lease, which is the lease of the hold: 30 s unless WithLease sets it. If the
-// connection breaks while the server deletes the old key, go-redis repeats the command, and Unlock may report a loss that was none.
+// connection breaks while the server deletes the old key, Unlock repeats the command, and then reports no loss: the key is gone,
+// or has its next holder. If the server does not answer in time, Unlock fails, and the old key is deleted in the background.
 //
 // [docs/migrating.md]: https://github.com/lockmw/go/blob/main/docs/migrating.md
 package bridge
@@ -62,19 +63,19 @@ type mark = inside.Mark // an alias, so that the documentation shows no fields
 
 var _ lockmw.Locker = (*Locker)(nil)
 
-// Redsync returns a Locker whose old keys are the mutexes of redsync, and of gocron-redis-lock: a key is the name of the mutex. It
-// is for a redsync with a single pool, not for one over several servers.
+// Redsync returns a Locker whose old keys are the mutexes of redsync, and of gocron-redis-lock: a key is the name of the mutex.
+// For a redsync with several pools, more has the clients of the others: a hold then needs the keys of a majority of these servers.
 //
 // locks is the Client, or a fairlock.Locker of it, and rdb a client of the Redis, Sentinel or Cluster of the old keys, which may be
 // another one. Redsync sends no command. It panics if locks is nil or was not made by its constructor, if its holds do not exclude
 // one another, or if rdb is nil. That applies to all constructors.
-func Redsync(locks lockmw.Locker, rdb redis.Scripter) *Locker {
-	return newLocker(locks, rdb, single("redsync", sameKey, onString))
+func Redsync(locks lockmw.Locker, rdb redis.Scripter, more ...redis.Scripter) *Locker {
+	return newLocker(locks, single("redsync", sameKey, onString), append([]redis.Scripter{rdb}, more...)...)
 }
 
 // Redislock returns a Locker whose old keys are the locks of github.com/bsm/redislock: a key is the key of Obtain.
 func Redislock(locks lockmw.Locker, rdb redis.Scripter) *Locker {
-	return newLocker(locks, rdb, single("redislock", sameKey, onString))
+	return newLocker(locks, single("redislock", sameKey, onString), rdb)
 }
 
 // Rueidislock returns a Locker whose old keys are the locks of rueidislock: a key is the name of the lock. prefix is KeyPrefix and
@@ -86,13 +87,13 @@ func Rueidislock(locks lockmw.Locker, rdb redis.Scripter, prefix string, majorit
 	if majority <= 0 {
 		majority = 2
 	}
-	return newLocker(locks, rdb, majorityOf(prefix, majority))
+	return newLocker(locks, majorityOf(prefix, majority), rdb)
 }
 
 // Redisson returns a Locker whose old keys are the locks of Redisson's getLock: a key is the name of the lock. Calls of Redisson
 // that wait are woken when a hold is unlocked. Fair, read-write, spin and multi-locks of Redisson are not supported.
 func Redisson(locks lockmw.Locker, rdb redis.Scripter) *Locker {
-	return newLocker(locks, rdb, single("Redisson", sameKey, onHash))
+	return newLocker(locks, single("Redisson", sameKey, onHash), rdb)
 }
 
 // SetNX returns a Locker whose old keys are strings that exist while a lock is held, as code makes them with SET NX. keyOf returns
@@ -101,12 +102,14 @@ func Redisson(locks lockmw.Locker, rdb redis.Scripter) *Locker {
 // It is also for redsync and redislock if the names of the old locks differ from the new keys.
 func SetNX(locks lockmw.Locker, rdb redis.Scripter, keyOf func(key string) string) *Locker {
 	option.NotNil(keyOf, "bridge: keyOf is nil")
-	return newLocker(locks, rdb, single("SET NX", keyOf, onString))
+	return newLocker(locks, single("SET NX", keyOf, onString), rdb)
 }
 
-func newLocker(l lockmw.Locker, rdb redis.Scripter, lib library) *Locker {
+func newLocker(l lockmw.Locker, lib library, servers ...redis.Scripter) *Locker {
 	option.NotNil(l, "bridge: the Locker is nil")
-	option.NotNil(rdb, "bridge: the redis client is nil")
+	for _, rdb := range servers {
+		option.NotNil(rdb, "bridge: the redis client is nil")
+	}
 	of, ok := kinds.Of(l)
 	if !ok {
 		panic(fmt.Errorf("%w: bridge: the %T was not made by its constructor", lockmw.ErrInvalidOption, l))
@@ -114,7 +117,8 @@ func newLocker(l lockmw.Locker, rdb redis.Scripter, lib library) *Locker {
 	if mode := of.Kind().Mode; mode != core.Exclusive && mode != core.Fair {
 		panic(fmt.Errorf("%w: bridge: an old key has one holder, and locks of mode %v may have several", lockmw.ErrInvalidOption, mode))
 	}
-	made := &Locker{locks: &locks{inner: of.Locks(), lib: lib, rdb: rdb, quit: make(chan struct{})}}
+	made := &Locker{locks: &locks{inner: of.Locks(), lib: lib, servers: servers}}
+	made.locks.closed, made.locks.end = context.WithCancel(context.Background())
 	k, err := of.Over(made.locks, of.Kind())
 	if err != nil {
 		panic(err)

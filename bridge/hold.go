@@ -43,7 +43,7 @@ type hold struct {
 
 func newHold(c *call) *hold {
 	h := &hold{
-		call: c, old: newOldLock(&c.locks.lib, c.locks.rdb, c.req.Key), lease: c.req.Lease,
+		call: c, old: newOldLock(&c.locks.lib, c.locks.servers, c.req.Key), lease: c.req.Lease,
 		unlocked: make(chan struct{}), freed: make(chan struct{}), renewing: make(chan struct{}, 1),
 	}
 	h.Req = c.req
@@ -212,58 +212,4 @@ func (h *hold) Release(patience time.Duration) (waiters int, err error) {
 	h.renewals.Wait()
 	h.free(patience)
 	return h.waiters, cmp.Or(lost, h.freeErr)
-}
-
-// giveUp frees a hold that its caller does not get. It returns soon, even if a server does not answer.
-func (h *hold) giveUp() {
-	h.mu.Lock()
-	h.Over, h.Abandoned = true, true
-	h.mu.Unlock()
-	h.end()
-	h.call.locks.background.Go(func() { h.free(tryPatience) })
-	ctx, cancel := context.WithTimeout(h.call.ctx, localq.GiveUpPatience)
-	defer cancel()
-	select {
-	case <-h.freed:
-	case <-ctx.Done():
-	}
-}
-
-// free releases the old key and then the lock, once. The lock is last, so that the next call of a bridge finds the old key free.
-func (h *hold) free(patience time.Duration) {
-	if h.freeing.Swap(true) {
-		<-h.freed
-		return
-	}
-	defer close(h.freed)
-	var oldErr error
-	begun := time.Now()
-	if h.begun.Load() || h.leftovers {
-		oldErr = h.freeOld(patience * 3 / 4)
-	}
-	h.waiters, h.freeErr = h.inner.Release(max(patience-time.Since(begun), patience/4))
-	h.freeErr = cmp.Or(h.freeErr, oldErr)
-}
-
-// freeOld releases the old key.
-func (h *hold) freeOld(patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	h.mu.Lock()
-	linger := h.Linger()
-	h.mu.Unlock()
-	for again := false; ; again = true {
-		t := h.old.release(ctx, linger)
-		if again {
-			t.yes += t.gone // an earlier command was executed, though it was not answered
-		}
-		switch {
-		case h.old.isHeld(t):
-			return nil
-		case t.err == nil || h.old.isLost(t):
-			return h.old.err().lost("is gone, or another holder has it")
-		case !transport.IsTemporary(t.err) || !pause.For(ctx, minPollPause):
-			return h.old.err().failed(t.err)
-		}
-	}
 }

@@ -98,7 +98,7 @@ func (h *hold) lose(cause error, rest time.Duration) {
 		case <-timer.C:
 		case <-h.unlocked:
 			return // Release frees it
-		case <-l.quit:
+		case <-l.closed.Done():
 		}
 		h.free(tryPatience)
 	})

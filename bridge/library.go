@@ -10,8 +10,7 @@ import (
 // A library describes how a library takes its locks.
 type library struct {
 	name    string                    // as error texts show it
-	keys    func(key string) []string // the old keys of a lock
-	quorum  int                       // how many of them a hold needs
+	keys    func(key string) []string // the old keys of a lock, on each server
 	scripts *scripts
 }
 
@@ -37,14 +36,14 @@ func scriptsFor(of string) *scripts {
 
 // single is a library with one old key for each lock.
 func single(name string, keyOf func(string) string, s *scripts) library {
-	return library{name: name, quorum: 1, scripts: s, keys: func(key string) []string { return []string{keyOf(key)} }}
+	return library{name: name, scripts: s, keys: func(key string) []string { return []string{keyOf(key)} }}
 }
 
 func sameKey(key string) string { return key }
 
 // majorityOf is rueidislock: a hold needs majority of 2*majority-1 keys.
 func majorityOf(prefix string, majority int) library {
-	return library{name: "rueidislock", quorum: majority, scripts: onString, keys: func(key string) []string {
+	return library{name: "rueidislock", scripts: onString, keys: func(key string) []string {
 		keys := make([]string, 2*majority-1)
 		for i := range keys {
 			keys[i] = prefix + ":" + strconv.Itoa(i) + ":" + key

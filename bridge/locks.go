@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,14 +19,14 @@ import (
 
 // locks take the lock of lockmw first and then its old key. They implement core.Locks.
 type locks struct {
-	inner core.Locks
-	lib   library
-	rdb   redis.Scripter
+	inner   core.Locks
+	lib     library
+	servers []redis.Scripter // with the old keys; a hold needs a majority of the keys of all servers
 
 	oldKeyBusy atomic.Int64   // calls that found the old key taken
 	background sync.WaitGroup // frees holds whose callers do not wait for it
-	quit       chan struct{}  // closed by Close
-	closeOnce  sync.Once
+	closed     context.Context
+	end        context.CancelFunc // of closed, by Close
 }
 
 var errRecord = fmt.Errorf("package idempotency over a bridge: give it the Client: %w", errors.ErrUnsupported)
@@ -103,13 +102,6 @@ func (c *call) remaining() time.Duration {
 	return max(time.Until(c.ends), 0)
 }
 
-// While the old key is taken, a call that waits polls it. Pauses double within these limits. Calls of these libraries poll less
-// often: redsync every 50 to 250 ms.
-const (
-	minPollPause = 5 * time.Millisecond
-	maxPollPause = 80 * time.Millisecond
-)
-
 // takeOld takes the old key of a hold that has the lock. It returns when the call has waited long enough, its context ends, or
 // the lock is lost.
 func (c *call) takeOld(h *hold) *core.AcquireError {
@@ -122,11 +114,15 @@ func (c *call) takeOld(h *hold) *core.AcquireError {
 		defer stop()
 	}
 	counted := false
-	for rest := minPollPause; ; rest = min(2*rest, maxPollPause) {
+	var polls pace
+	for {
 		sent := clock.Now()
 		t := h.old.take(ctx, c.req.Lease)
 		h.leftovers = t.yes > 0 || t.err != nil
-		if t.foreign == 0 && h.old.isHeld(t) {
+		if h.old.isLost(t) {
+			t.err = nil // the key is taken, whatever the others answer
+		}
+		if h.old.isHeld(t) {
 			h.setOldEnds(sent.Add(c.req.Lease - margin(c.req.Lease)))
 			return c.refreshFixed(ctx, h, c.req.Lease/10)
 		}
@@ -137,7 +133,7 @@ func (c *call) takeOld(h *hold) *core.AcquireError {
 		if t.yes > 0 { // of several keys
 			_ = h.old.release(ctx, 0)
 		}
-		if err := c.waitOut(t); err != nil || !pause.For(ctx, rest/2+rand.N(rest/2)) {
+		if err := c.waitOut(t); err != nil || !pause.For(ctx, polls.next(sent, t.left)) {
 			return c.failure(h, t, clock.Since(sent))
 		}
 		if err := c.refreshFixed(ctx, h, c.req.Lease/2); err != nil {
@@ -189,6 +185,6 @@ func margin(lease time.Duration) time.Duration { return lease/100 + 2*time.Milli
 
 // close ends the waits of holds that were lost, and returns when all of them are freed.
 func (l *locks) close() {
-	l.closeOnce.Do(func() { close(l.quit) })
+	l.end()
 	l.background.Wait()
 }

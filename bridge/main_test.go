@@ -8,6 +8,7 @@ import (
 	"github.com/lockmw/go/internal/kinds"
 	"github.com/lockmw/go/internal/test/locktest"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/locktest/fault"
 	"github.com/lockmw/go/internal/test/locktest/plain"
 	"github.com/lockmw/go/lockmw"
 )
@@ -32,5 +33,5 @@ func TestConformanceOnRedis(t *testing.T) {
 // promises are the promises of every lock while nothing fails. They leave out how long other callers should wait for a minimum hold:
 // the bridge begins it when it has the old key, and no longer tells them its length.
 func promises() []env.Group {
-	return slices.DeleteFunc(slices.Clone(plain.Groups), func(g env.Group) bool { return g.Name == "retry" })
+	return slices.DeleteFunc(slices.Concat(plain.Groups, fault.Groups), func(g env.Group) bool { return g.Name == "retry" })
 }

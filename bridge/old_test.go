@@ -32,7 +32,9 @@ func oldWays() []oldWay {
 		rueidis = append(rueidis, "rueidislock:"+strconv.Itoa(i)+":item:7")
 	}
 	return []oldWay{
-		{"redsync", []string{"item:7"}, 1, bridge.Redsync, takeString, renewString, freeString},
+		{"redsync", []string{"item:7"}, 1, func(l lockmw.Locker, rdb redis.Scripter) *bridge.Locker {
+			return bridge.Redsync(l, rdb)
+		}, takeString, renewString, freeString},
 		{"redislock", []string{"item:7"}, 1, bridge.Redislock, takeString, renewString, freeString},
 		{"rueidislock", rueidis, 2, func(l lockmw.Locker, rdb redis.Scripter) *bridge.Locker {
 			return bridge.Rueidislock(l, rdb, "", 0)

@@ -3,10 +3,15 @@ package gocronmw_test
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/go-co-op/gocron/v2"
+	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/bridge"
 	"github.com/lockmw/go/gocronmw"
 	"github.com/lockmw/go/lockmw"
 )
@@ -33,6 +38,38 @@ func ExampleNewLocker() {
 	}
 	fmt.Println(schedule())
 	// Output: <nil>
+}
+
+// A scheduler that moves from gocron-redis-lock also takes its mutex.
+func ExampleNewLocker_bridge() {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	client, err := lockmw.New(rdb)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+
+	mutexOf := func(key string) string {
+		job, err := url.PathUnescape(strings.TrimPrefix(key, "job:"))
+		if err != nil {
+			return key // not a job's
+		}
+		return "cron:" + job // "cron:" is WithKeyPrefix
+	}
+	locker := gocronmw.NewLocker(bridge.SetNX(client, rdb, mutexOf))
+
+	lock, err := locker.Lock(context.Background(), "mail:daily")
+	fmt.Println(server.Keys()[0], err)
+	fmt.Println(lock.Unlock(context.Background()))
+	// Output:
+	// cron:mail:daily <nil>
+	// <nil>
 }
 
 func ExampleElect() {

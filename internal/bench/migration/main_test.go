@@ -7,11 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/process"
 	"github.com/lockmw/go/internal/test/suite"
@@ -19,7 +16,8 @@ import (
 
 // A spec describes a process.
 type spec struct {
-	Library, Stage, Addr string
+	Library, Stage string
+	Address        address
 }
 
 // A report is a hold: it has Exit only when it has ended.
@@ -44,9 +42,7 @@ func live(s spec, orders *json.Decoder, reports *json.Encoder) error {
 		defer cancel()
 		_ = orders.Decode(new(string))
 	}()
-	i := slices.IndexFunc(libraries, func(l library) bool { return l.name == s.Library })
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
-	take, err := libraries[i].taker(s.Stage, rdb)
+	take, err := libraryOf(s.Library).taker(s.Stage, s.Address)
 	if err != nil {
 		return err
 	}

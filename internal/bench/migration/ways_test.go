@@ -5,13 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/lockmw/go/bridge"
@@ -33,21 +34,31 @@ type taker func(ctx context.Context, key string) (held, error)
 // A library is the old code, and the bridge from it.
 type library struct {
 	name     string
-	open     func(rdb *redis.Client) (taker, error)
-	bridge   func(lockmw.Locker, redis.Scripter) *bridge.Locker
+	open     func(a address) (taker, error)
+	bridge   func(locks lockmw.Locker, rdbs []redis.UniversalClient) *bridge.Locker
 	unpaused bool // its holder does not know until when it is exclusive, so it must not be paused
 }
 
 var libraries = []library{
-	{name: "redsync", open: openRedsync, bridge: bridge.Redsync},
-	{name: "redislock", open: openRedislock, bridge: bridge.Redislock},
-	{name: "rueidislock", open: openRueidislock, unpaused: true, bridge: func(l lockmw.Locker, rdb redis.Scripter) *bridge.Locker {
-		return bridge.Rueidislock(l, rdb, "", 0)
+	{name: "redsync", open: openRedsync, bridge: func(l lockmw.Locker, rdbs []redis.UniversalClient) *bridge.Locker {
+		var more []redis.Scripter
+		for _, rdb := range rdbs[1:] {
+			more = append(more, rdb)
+		}
+		return bridge.Redsync(l, rdbs[0], more...)
 	}},
-	{name: "setnx", open: openSetNX, bridge: func(l lockmw.Locker, rdb redis.Scripter) *bridge.Locker {
-		return bridge.SetNX(l, rdb, func(key string) string { return "old:" + key })
+	{name: "redislock", open: openRedislock, bridge: func(l lockmw.Locker, rdbs []redis.UniversalClient) *bridge.Locker {
+		return bridge.Redislock(l, rdbs[0])
 	}},
-	{name: "redisson", open: openRedisson, bridge: bridge.Redisson},
+	{name: "rueidislock", open: openRueidislock, unpaused: true, bridge: func(l lockmw.Locker, rdbs []redis.UniversalClient) *bridge.Locker {
+		return bridge.Rueidislock(l, rdbs[0], "", 0)
+	}},
+	{name: "setnx", open: openSetNX, bridge: func(l lockmw.Locker, rdbs []redis.UniversalClient) *bridge.Locker {
+		return bridge.SetNX(l, rdbs[0], func(key string) string { return "old:" + key })
+	}},
+	{name: "redisson", open: openRedisson, bridge: func(l lockmw.Locker, rdbs []redis.UniversalClient) *bridge.Locker {
+		return bridge.Redisson(l, rdbs[0])
+	}},
 }
 
 // Stages of the move.
@@ -57,18 +68,28 @@ const (
 	done = "new"  // lockmw alone
 )
 
-// open returns the taker of a process in that stage.
-func (l *library) taker(stage string, rdb *redis.Client) (taker, error) {
-	if stage == old {
-		return l.open(rdb)
+func libraryOf(name string) *library {
+	return &libraries[slices.IndexFunc(libraries, func(l library) bool { return l.name == name })]
+}
+
+// locker returns the Locker of a process in a stage after the old one.
+func (l *library) locker(stage string, a address) (lockmw.Locker, error) {
+	rdbs := a.clients()
+	c, err := lockmw.New(rdbs[0])
+	if err != nil || stage == done {
+		return c, err
 	}
-	c, err := lockmw.New(rdb)
+	return l.bridge(c, rdbs), nil
+}
+
+// taker returns the taker of a process in that stage.
+func (l *library) taker(stage string, a address) (taker, error) {
+	if stage == old {
+		return l.open(a)
+	}
+	locks, err := l.locker(stage, a)
 	if err != nil {
 		return nil, err
-	}
-	locks := lockmw.Locker(c)
-	if stage == both {
-		locks = l.bridge(c, rdb)
 	}
 	return func(ctx context.Context, key string) (held, error) {
 		_, hold, err := locks.Lock(ctx, key, lockmw.WithLease(lease))
@@ -79,8 +100,12 @@ func (l *library) taker(stage string, rdb *redis.Client) (taker, error) {
 	}, nil
 }
 
-func openRedsync(rdb *redis.Client) (taker, error) {
-	rs := redsync.New(goredis.NewPool(rdb))
+func openRedsync(a address) (taker, error) {
+	var pools []redsyncredis.Pool
+	for _, rdb := range a.clients() {
+		pools = append(pools, goredis.NewPool(rdb))
+	}
+	rs := redsync.New(pools...)
 	return func(ctx context.Context, key string) (held, error) {
 		m := rs.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt))
 		if err := m.LockContext(ctx); err != nil {
@@ -90,8 +115,8 @@ func openRedsync(rdb *redis.Client) (taker, error) {
 	}, nil
 }
 
-func openRedislock(rdb *redis.Client) (taker, error) {
-	client := redislock.New(rdb)
+func openRedislock(a address) (taker, error) {
+	client := redislock.New(a.client())
 	return func(ctx context.Context, key string) (held, error) {
 		var until time.Time
 		for {
@@ -107,10 +132,9 @@ func openRedislock(rdb *redis.Client) (taker, error) {
 	}, nil
 }
 
-func openRueidislock(rdb *redis.Client) (taker, error) {
+func openRueidislock(a address) (taker, error) {
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{InitAddress: []string{rdb.Options().Addr}},
-		KeyValidity:  lease, NoLoopTracking: true, TryNextAfter: time.Second,
+		ClientOption: a.rueidis(), KeyValidity: lease, NoLoopTracking: true, TryNextAfter: time.Second,
 	})
 	if err != nil {
 		return nil, err
@@ -147,7 +171,8 @@ redis.call('PUBLISH', 'redisson_lock__channel:{' .. KEYS[1] .. '}', '0')
 return 1`)
 )
 
-func openSetNX(rdb *redis.Client) (taker, error) {
+func openSetNX(a address) (taker, error) {
+	rdb := a.client()
 	return polling(func(ctx context.Context, key, value string) (bool, error) {
 		return rdb.SetNX(ctx, "old:"+key, value, lease).Result()
 	}, func(ctx context.Context, key, value string) error {
@@ -155,7 +180,8 @@ func openSetNX(rdb *redis.Client) (taker, error) {
 	}), nil
 }
 
-func openRedisson(rdb *redis.Client) (taker, error) {
+func openRedisson(a address) (taker, error) {
+	rdb := a.client()
 	return polling(func(ctx context.Context, key, value string) (bool, error) {
 		return takeRedisson.Run(ctx, rdb, []string{key}, value, lease.Milliseconds()).Bool()
 	}, func(ctx context.Context, key, value string) error {

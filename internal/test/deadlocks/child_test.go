@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/bridge"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -22,6 +23,7 @@ type childSpec struct {
 	Cluster bool
 	Detect  time.Duration
 	Lease   time.Duration
+	Bridge  bool // from redsync
 }
 
 // A report is the outcome of an order to take a lock.
@@ -40,6 +42,10 @@ func (s childSpec) run(orders *json.Decoder, reports *json.Encoder) error {
 	if err != nil {
 		return err
 	}
+	locks := lockmw.Locker(client)
+	if s.Bridge {
+		locks = bridge.Redsync(client, rdb)
+	}
 	ctx := context.Background()
 	var holds []*lockmw.Hold
 	for {
@@ -51,7 +57,7 @@ func (s childSpec) run(orders *json.Decoder, reports *json.Encoder) error {
 		}
 		r := report{Key: key}
 		if key != "" {
-			inner, hold, err := client.Lock(ctx, key, lockmw.WithLabel("wants:"+key))
+			inner, hold, err := locks.Lock(ctx, key, lockmw.WithLabel("wants:"+key))
 			if err == nil {
 				ctx, holds = inner, append(holds, hold)
 			} else {

@@ -93,6 +93,21 @@ func TestADeadlockOfProcessesIsDetected(t *testing.T) {
 	}
 }
 
+// A bridge takes the lock of lockmw before the old key, so the cycle consists of locks of lockmw.
+func TestADeadlockOfBridgesIsDetected(t *testing.T) {
+	s := redistest.Redis(t)
+	for name, bridges := range map[string]int{"bridges": 2, "mixed": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deadlock(t, []string{name + "-0", name + "-1"}, func(i int) childSpec {
+				spec := detecting(s)
+				spec.Bridge = i < bridges
+				return spec
+			})
+		})
+	}
+}
+
 // In a Cluster each key has its own inbox, at several nodes. Only the first process runs detection, so the others have to
 // answer without it.
 func TestADeadlockOfProcessesIsDetectedInACluster(t *testing.T) {
