@@ -2,9 +2,6 @@ module github.com/lockmw/go/cronmw
 
 go 1.26.0
 
-// A release has to leave this out and require the released version.
-replace github.com/lockmw/go => ..
-
 require (
 	github.com/lockmw/go v0.0.0
 	github.com/robfig/cron/v3 v3.0.1

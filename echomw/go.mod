@@ -2,9 +2,6 @@ module github.com/lockmw/go/echomw
 
 go 1.26.0
 
-// A release has to leave this out and require the released version.
-replace github.com/lockmw/go => ..
-
 require (
 	github.com/labstack/echo/v5 v5.4.4
 	github.com/lockmw/go v0.0.0

@@ -2,9 +2,6 @@ module github.com/lockmw/go/gocronmw
 
 go 1.26.0
 
-// A release has to leave this out and require the released version.
-replace github.com/lockmw/go => ..
-
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/go-co-op/gocron/v2 v2.21.2

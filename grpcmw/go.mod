@@ -2,9 +2,6 @@ module github.com/lockmw/go/grpcmw
 
 go 1.26.0
 
-// A release has to leave this out and require the released version.
-replace github.com/lockmw/go => ..
-
 require (
 	github.com/lockmw/go v0.0.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc

@@ -2,9 +2,6 @@ module github.com/lockmw/go/rivermw
 
 go 1.26.0
 
-// A release has to leave this out and require the released version.
-replace github.com/lockmw/go => ..
-
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lockmw/go v0.0.0

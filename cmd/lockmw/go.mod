@@ -2,9 +2,6 @@ module github.com/lockmw/go/cmd/lockmw
 
 go 1.26.0
 
-// A release has to leave this out and require the released version: `go install …@latest` refuses it.
-replace github.com/lockmw/go => ../..
-
 require (
 	charm.land/bubbles/v2 v2.2.1
 	charm.land/bubbletea/v2 v2.1.1

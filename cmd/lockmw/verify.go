@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type proof struct {
 	length    time.Duration
 	processes int
 	lease     time.Duration
+	with      string // path of a program; "": none
 	share     float64
 	replicas  int
 	failover  string // "": no fail-over; otherwise a duration, or onEnter
@@ -49,6 +51,9 @@ also after Ctrl-C. It asks before it begins.
 
 With --failover it holds locks while you trigger a fail-over, and shows what the servers lost.
 
+With --with every second process runs another lockmw program, such as the release that you use now: during a roll-out, the old and
+the new version take the same locks.
+
 The exit status is 0 if every promise was kept, and 1 if one was broken or Redis cannot be reached.`,
 		Example: `  lockmw verify --for 30s --yes
   lockmw verify --failover --report verify.md
@@ -70,6 +75,7 @@ The exit status is 0 if every promise was kept, and 1 if one was broken or Redis
 	f.StringVar(&v.failover, "failover", "", "let you trigger a fail-over: wait for Enter, or for a duration such as 30s")
 	f.Lookup("failover").NoOptDefVal = onEnter
 	f.StringVar(&v.report, "report", "", "write a report in Markdown to this file")
+	f.StringVar(&v.with, "with", "", "program of another lockmw release, for every second process")
 	f.BoolVar(&v.yes, "yes", false, "do not ask for confirmation (for scripts)")
 	return cmd
 }
@@ -86,6 +92,13 @@ func (v *proof) check(args []string) error {
 		if d, err := time.ParseDuration(v.failover); err != nil || d <= 0 || d > time.Hour {
 			return usage("--failover: nothing, or a duration up to 1h")
 		}
+	}
+	if v.with != "" {
+		path, err := exec.LookPath(v.with)
+		if err != nil {
+			return usage("--with: %v", err)
+		}
+		v.with = path
 	}
 	switch {
 	case v.length < time.Second || v.length > 24*time.Hour:
@@ -138,7 +151,7 @@ func (v *proof) run(ctx context.Context) error {
 	}
 	o := verify.Options{
 		Client: v.conn.client, Address: address, Connect: connectWorker, Sentinel: v.conn.place.sentinel, Prefix: prefix,
-		For: v.length, Processes: v.processes, Lease: v.lease, Share: v.share, Replicas: v.replicas,
+		For: v.length, Processes: v.processes, With: v.with, Lease: v.lease, Share: v.share, Replicas: v.replicas,
 		SlottedKeys: v.redis.slotted,
 	}
 	if v.failover != "" {
@@ -228,7 +241,11 @@ func (v *proof) hide(r *verify.Result) {
 
 // subject says what was verified.
 func subject(r *verify.Result) string {
-	return fmt.Sprintf("%s, %s: %d processes for %s", r.Server.Software, r.Server.Topology, r.Processes, shortly(r.Ended.Sub(r.Started).Round(time.Second)))
+	text := fmt.Sprintf("%s, %s: %d processes for %s", r.Server.Software, r.Server.Topology, r.Processes, shortly(r.Ended.Sub(r.Started).Round(time.Second)))
+	if r.With != "" {
+		text += ", every second one with " + r.With
+	}
+	return text
 }
 
 // remarks are the lines below the table, each with its name.

@@ -203,6 +203,44 @@ func TestVerifyNeedsOnlyTheRightsOfLocks(t *testing.T) {
 	}
 }
 
+// otherProgram writes a shell script. "$0" in its text becomes this test's program, which can be a process of verify.
+func otherProgram(t *testing.T, text string) (path string) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "lockmw-old")
+	text = "#!/bin/sh\n" + strings.ReplaceAll(text, `"$0"`, "'"+program+"'") + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestVerifyRunsAnotherReleaseNextToThisOne(t *testing.T) {
+	started := filepath.Join(t.TempDir(), "started")
+	old := otherProgram(t, "echo started >>'"+started+`'; exec "$0"`)
+	r := lockmwOn(t, redistest.Redis(t), append(slices.Clip(quick), "--processes", "4", "--with", old)...)
+	r.want(t, statusDone, ", every second one with "+old, "holds: no promise was broken")
+	if lines, err := os.ReadFile(started); strings.Count(string(lines), "\n") < 2 {
+		t.Errorf("the other program was started for %q (%v)", lines, err)
+	}
+}
+
+// This is what the comparison with the last release finds if a change of the layout goes unnoticed.
+func TestVerifyNoticesThatAnotherReleaseUsesOtherKeys(t *testing.T) {
+	old := otherProgram(t, `sed -u 's/inbox:verify-/inbox:verify-other-/' | exec "$0"`)
+	lockmwOn(t, redistest.Redis(t), append(slices.Clip(quick), "--with", old)...).want(t, statusFailed, "broken: ", "two holders at the same time")
+}
+
+func TestVerifyNamesAProgramThatIsNoRelease(t *testing.T) {
+	s := redistest.Redis(t)
+	lockmwOn(t, s, "verify", "--yes", "--with", "/nowhere/lockmw").want(t, statusUsage, "--with: ", "/nowhere/lockmw")
+	none := otherProgram(t, "echo no such command >&2")
+	lockmwOn(t, s, append(slices.Clip(quick), "--with", none)...).want(t, statusFailed, "no such command")
+}
+
 // Ctrl-C leaves nothing behind.
 func TestInterruptedVerifyLeavesNothingBehind(t *testing.T) {
 	s := redistest.Redis(t)

@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -54,6 +55,9 @@ const patience = 20 * time.Second
 func (r *run) start(number int) (*member, error) {
 	m := &member{run: r, number: number, ready: make(chan struct{}), over: make(chan struct{})}
 	child, err := process.StartChild(context.WithoutCancel(r.ctx), "lockmw verify", func(cmd *exec.Cmd) {
+		if r.o.With != "" && number%2 == 0 {
+			cmd.Path = r.o.With
+		}
 		cmd.Stderr = &m.output
 		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { // the first order has the address
 			return strings.HasPrefix(v, "LOCKMW_PASSWORD=")
@@ -68,7 +72,9 @@ func (r *run) start(number int) (*member, error) {
 	s.Number = number
 	if err := child.Orders.Encode(s); err != nil {
 		m.end()
-		return nil, err
+		_ = child.Err() // its output is complete
+		//nolint:errorlint // a wrapped EPIPE would mean that the output of this program is closed
+		return nil, fmt.Errorf("a process does not start: %v: %s", err, m.output.String())
 	}
 	return m, nil
 }

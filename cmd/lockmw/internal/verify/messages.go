@@ -7,6 +7,9 @@ import (
 	"github.com/lockmw/go/internal/judge"
 )
 
+// Orders and reports are also understood by other releases of this program, which Options.With may name. So a field keeps its
+// name and meaning, and its absence means that nothing changes. An older process ends at an order that it does not know.
+
 // A setup is the first order of a worker process.
 type setup struct {
 	Address  json.RawMessage // for Connect

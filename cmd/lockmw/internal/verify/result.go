@@ -63,6 +63,7 @@ type Result struct {
 	Started     time.Time `json:"started"`
 	Ended       time.Time `json:"ended"`
 	Processes   int       `json:"processes"`
+	With        string    `json:"with,omitempty"` // the program of every second process
 	Replicas    int       `json:"wait_for_replicas"`
 	Interrupted bool      `json:"interrupted"`
 	Promises    []Promise `json:"promises"`
@@ -83,7 +84,7 @@ func (r *run) result(started time.Time) *Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	res := &Result{
-		Server: describe(r.nodes, r.o.Client, r.o.Sentinel), Started: started.UTC(), Ended: time.Now().UTC(), Processes: r.o.Processes,
+		Server: describe(r.nodes, r.o.Client, r.o.Sentinel), Started: started.UTC(), Ended: time.Now().UTC(), Processes: r.o.Processes, With: r.o.With,
 		Replicas: r.o.Replicas, Seen: l.seen, Costs: r.costs, Restarts: r.server.restarts(), NoPauses: r.unpausable, Findings: []Finding{},
 	}
 	if r.server.several() {

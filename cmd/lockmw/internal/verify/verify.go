@@ -37,6 +37,7 @@ type Options struct {
 	Prefix    string                // of all keys; unused so far
 	For       time.Duration
 	Processes int           // at least 2
+	With      string        // path of another build of this program, for every second process; "": none
 	Lease     time.Duration // of the locks
 	Share     float64       // part of the server's time
 	Replicas  int           // lockmw.WithReplicas; 0: without
