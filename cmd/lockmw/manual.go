@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // A manual is the source of a man page, in the macros of man(7). It has the texts that --help prints.
-type manual struct{ strings.Builder }
+type manual struct{ bytes.Buffer }
 
 // writeManual writes one page about the program and all its commands.
 func writeManual(w io.Writer, root *cobra.Command) error {
@@ -31,7 +32,7 @@ func writeManual(w io.Writer, root *cobra.Command) error {
 	}
 	m.line(".SH GLOBAL FLAGS")
 	m.flags(root.PersistentFlags())
-	_, err := io.WriteString(w, m.String())
+	_, err := m.WriteTo(w)
 	return err
 }
 
