@@ -167,64 +167,77 @@ func (m *mixture) overlaps() (found []string) {
 }
 
 func TestNoMixtureOfTheTwoDeploymentsHasTwoHolders(t *testing.T) {
-	at := oneServer(t)
+	t.Parallel()
 	for i := range libraries {
 		if i > 0 && !suite.Full() {
 			break // ten seconds for each library
 		}
-		bothDeployments(t, at, &libraries[i])
+		bothDeployments(t, oneServer, &libraries[i])
 	}
 }
 
 func TestNoMixtureOnAClusterHasTwoHolders(t *testing.T) {
-	suite.NeedsFull(t, "it takes minutes")
-	at := aCluster(t)
+	suite.NeedsFull(t, "it takes a minute for each library")
+	t.Parallel()
 	for i := range libraries {
-		bothDeployments(t, at, &libraries[i])
+		bothDeployments(t, aCluster, &libraries[i])
 	}
 }
 
 func TestNoMixtureWithSentinelHasTwoHolders(t *testing.T) {
-	suite.NeedsFull(t, "it takes minutes")
-	at := aSentinel(t)
+	suite.NeedsFull(t, "it takes a minute for each library")
+	t.Parallel()
 	for i := range libraries {
-		bothDeployments(t, at, &libraries[i])
+		bothDeployments(t, aSentinel, &libraries[i])
 	}
 }
 
 func TestNoMixtureOverSeveralServersHasTwoHolders(t *testing.T) {
 	suite.NeedsFull(t, "it takes a minute")
-	redsync := &libraries[0]
+	t.Parallel()
 	for _, n := range []int{3, 5} {
-		for _, stages := range [][]string{{old, both}, {both, done}} {
+		for _, stages := range deployments {
 			t.Run(fmt.Sprint(n, stages), func(t *testing.T) {
-				for _, o := range play(t, independent(t, n), redsync, stages...) {
-					t.Error(o)
-				}
+				t.Parallel()
+				hasNoOverlap(t, independent(t, n), &libraries[0], stages)
 			})
 		}
 	}
 }
 
-func bothDeployments(t *testing.T, at *place, lib *library) {
-	for _, stages := range [][]string{{old, both}, {both, done}} {
-		t.Run(fmt.Sprint(lib.name, stages), func(t *testing.T) {
-			for _, o := range play(t, at, lib, stages...) {
-				t.Error(o)
-			}
-		})
+// The stages whose processes run at the same time during the first deployment, and during the second.
+var deployments = [][]string{{old, both}, {both, done}}
+
+// bothDeployments plays both deployments of a library, next to other libraries with servers of their own.
+func bothDeployments(t *testing.T, servers func(testing.TB) *place, lib *library) {
+	t.Run(lib.name, func(t *testing.T) {
+		t.Parallel()
+		at := servers(t)
+		for _, stages := range deployments {
+			t.Run(fmt.Sprint(stages), func(t *testing.T) { hasNoOverlap(t, at, lib, stages) })
+		}
+	})
+}
+
+func hasNoOverlap(t *testing.T, at *place, lib *library, stages []string) {
+	for _, o := range play(t, at, lib, stages...) {
+		t.Error(o)
 	}
 }
 
 // Without the bridge two processes do hold the lock: so the test above would notice it.
 func TestADirectSwitchHasTwoHolders(t *testing.T) {
+	t.Parallel()
 	makers := []func(testing.TB) *place{oneServer, aCluster, aSentinel}
 	for i, maker := range makers {
 		if i > 0 && !suite.Full() {
 			break
 		}
-		if len(play(t, maker(t), &libraries[0], old, done)) == 0 {
-			t.Error("no overlap is found")
-		}
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			if len(play(t, maker(t), &libraries[0], old, done)) == 0 {
+				t.Error("no overlap is found")
+			}
+		})
 	}
 }
