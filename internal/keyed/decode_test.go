@@ -15,13 +15,13 @@ func TestOnlyJSONOfTheTypeIsDecoded(t *testing.T) {
 	for encoded, want := range map[string]string{
 		`{"Item":"7"}`:              "",
 		` {} `:                      "",
-		"{\"Item\":\"\xff\"}":       "the payload is not UTF-8",
-		` null `:                    "the payload is null",
-		`{`:                         "the payload is not JSON of keyed_test.order",
-		``:                          "the payload is not JSON of keyed_test.order",
+		"{\"Item\":\"\xff\"}":       "payload: not UTF-8",
+		` null `:                    "payload: null",
+		`{`:                         "payload: not JSON of keyed_test.order",
+		``:                          "payload: not JSON of keyed_test.order",
 		`[]`:                        "cannot unmarshal array",
 		`{"Item":123456789012345}`:  "cannot unmarshal number into",
-		`{"Item":"7"} {"Item":"8"}`: "the payload is not JSON of keyed_test.order",
+		`{"Item":"7"} {"Item":"8"}`: "payload: not JSON of keyed_test.order",
 	} {
 		_, err := keyed.Decode[order]("payload", []byte(encoded))
 		switch {
