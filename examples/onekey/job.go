@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"io"
 	"log/slog"
 	"time"
 
@@ -80,7 +79,7 @@ func (s *scene) openJobs(ctx context.Context, locks lockmw.Locker, opts ...river
 	river.AddWorker(workers, worker)
 	client, err := river.NewClient(driver, &river.Config{
 		FetchPollInterval: 100 * time.Millisecond, // SQLite sends no notifications
-		Logger:            slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger:            slog.New(slog.DiscardHandler),
 		Plugins:           []rivertype.Plugin{worker.trace}, // carries the trace from the insert to the job
 		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}},
 		Workers:           workers,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,8 +46,8 @@ func newScene(out io.Writer, tracer *sdktrace.TracerProvider) *scene {
 func (s *scene) atEnd(f func() error) { s.ends = append(s.ends, f) }
 
 func (s *scene) close() (err error) {
-	for i := len(s.ends) - 1; i >= 0; i-- {
-		err = errors.Join(err, s.ends[i]())
+	for _, end := range slices.Backward(s.ends) {
+		err = errors.Join(err, end())
 	}
 	return err
 }
