@@ -13,8 +13,8 @@ const groups: Record<string, string[]> = {
   'Locks': ['locks', 'semaphore', 'redlock', 'deadlocks', 'fencing', 'timeouts', 'reference'],
   'Around your code': ['http', 'tasks', 'river', 'consumers', 'scheduled', 'idempotency', 'recipes', 'your-tests'],
   'Choosing': ['which', 'market', 'migrating', 'servers', 'topologies'],
-  'Running': ['operations', 'command', 'inspector', 'verify', 'scaling'],
-  'Inside': ['architecture', 'protocol', 'testing', 'found', 'benchmarks', 'performance-ledger'],
+  'Running': ['operations', 'command', 'inspector', 'verify', 'scaling', 'compatibility'],
+  'Inside': ['architecture', 'protocol', 'testing', 'found', 'benchmarks', 'performance-ledger', 'releasing'],
 }
 const others = ['deploy/README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md']
 

@@ -169,6 +169,20 @@ func TestTablesOfContentsAreComplete(t *testing.T) {
 	}
 }
 
+// Otherwise the site is not built, which only a workflow would notice.
+func TestTheSiteHasAllPages(t *testing.T) {
+	config, err := os.ReadFile(filepath.Join(root, "site/.vitepress/config.mts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages(t) {
+		name, ok := strings.CutPrefix(strings.TrimSuffix(p.path, ".md"), "docs/")
+		if ok && !strings.Contains(string(config), "'"+name+"'") {
+			t.Errorf("site/.vitepress/config.mts has no %s", p.path)
+		}
+	}
+}
+
 func TestREADMEIsShort(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
