@@ -141,8 +141,8 @@ func openRueidislock(a address) (taker, error) {
 	}
 	return func(ctx context.Context, key string) (held, error) {
 		for {
-			// TryWithContext: a waiting WithContext misses the release of a holder on a busy machine.
-			_, cancel, err := locker.TryWithContext(ctx, key)
+			// TryWithContext: a waiting WithContext misses the release of a holder on a busy machine. The hold would end with ctx.
+			_, cancel, err := locker.TryWithContext(context.WithoutCancel(ctx), key)
 			if err == nil {
 				return held{func() time.Time { return time.Time{} }, cancel}, nil
 			}
