@@ -171,7 +171,7 @@ func TestTablesOfContentsAreComplete(t *testing.T) {
 
 // Otherwise the site is not built, which only a workflow would notice.
 func TestTheSiteHasAllPages(t *testing.T) {
-	config, err := os.ReadFile(filepath.Join(root, "site/.vitepress/config.mts"))
+	config, err := os.ReadFile(filepath.Join(root, "site", ".vitepress", "config.mts"))
 	if err != nil {
 		t.Fatal(err)
 	}
