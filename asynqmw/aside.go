@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/parked"
 )
 
@@ -30,7 +31,7 @@ func (g *guard) mustWait(a *attempt) (waits bool, leave func()) {
 // save keeps asynq from archiving a task whose lock is busy, or whose Client is closed, on its last attempt. It sets the task
 // aside, enqueues a copy (WithRescue), or waits for the lock.
 func (g *guard) save(a *attempt, task *asynq.Task, p *parker, w parked.ListID, busy error) outcome {
-	if g.rescue == nil && isClosed(busy) || g.rescue != nil && isBusy(busy) && g.tooOften(a) {
+	if g.rescue == nil && isClosed(busy) || g.rescue != nil && middleware.IsBusy(busy) && g.tooOften(a) {
 		return outcome{err: busy}
 	}
 	if aside := g.setAside(p, w, a, busy); aside != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 )
@@ -136,7 +137,7 @@ func (d *deduplicator) process(ctx context.Context, task *asynq.Task, next asynq
 		return next.ProcessTask(ctx, task)
 	}
 	if err != nil {
-		return keyless(ctx, err)
+		return keyless(ctx, middleware.CheckKey("task", "", err))
 	}
 	fingerprint := key.Fingerprint([]byte(task.Type()), task.Payload())
 	var run *idempotency.Run
@@ -202,7 +203,7 @@ func beginError(err error) error {
 		return errIsNested
 	case errors.Is(err, idempotency.ErrReused), errors.Is(err, idempotency.ErrKeyExpired):
 		return fmt.Errorf("asynqmw: not run: %w: %w", err, asynq.SkipRetry)
-	case errors.Is(err, idempotency.ErrInFlight) && !isBusy(err): // a Store says so
+	case errors.Is(err, idempotency.ErrInFlight) && !middleware.IsBusy(err): // a Store says so
 		return fmt.Errorf("%w: %w", lockmw.ErrBusy, err)
 	}
 	return err

@@ -3,7 +3,7 @@ package asynqmw
 // WithLayoutError makes handlers with this option find an asynq of an unknown version.
 func WithLayoutError(err error) Option {
 	l := &layout{err: err}
-	return taskOption{apply: func(c *config) error {
+	return taskOption{Setting: func(c *config) error {
 		c.layout = l
 		return nil
 	}}

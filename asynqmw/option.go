@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
@@ -18,7 +19,7 @@ type Option interface{ option.Task }
 
 type taskOption struct {
 	option.ForTask
-	apply func(*config) error
+	middleware.Setting[config]
 }
 
 // A BusyAction is the action for a task whose lock is still busy after the wait of lockmw.WithWait.
@@ -66,7 +67,7 @@ type config struct {
 // than the ShutdownTimeout of asynq.Config. The task then meets its own lock, and any action other than Requeue ends the task. So
 // let handlers stop when their context ends, and give shutdowns time.
 func WithOnBusy(a BusyAction) Option {
-	return taskOption{apply: func(c *config) error {
+	return taskOption{Setting: func(c *config) error {
 		if a < Requeue || a > Archive {
 			return fmt.Errorf("%w: WithOnBusy(%v), must be Requeue, Drop, Fail or Archive", lockmw.ErrInvalidOption, a)
 		}
@@ -84,7 +85,7 @@ func WithOnBusy(a BusyAction) Option {
 //
 // WithLock panics if shortest is negative, if longest is less than shortest, or if WithOnBusy is not Requeue.
 func WithRequeueDelay(shortest, longest time.Duration) Option {
-	return taskOption{apply: func(c *config) error {
+	return taskOption{Setting: func(c *config) error {
 		if shortest < 0 || longest < shortest {
 			return fmt.Errorf("%w: WithRequeueDelay(%v, %v): shortest must not be negative, and longest not less than shortest", lockmw.ErrInvalidOption, shortest, longest)
 		}
@@ -105,7 +106,7 @@ func WithRequeueDelay(shortest, longest time.Duration) Option {
 //
 // WithLock panics if n is less than 1; use WithOnBusy(Fail) to queue no task again.
 func WithMaxRequeues(n int) Option {
-	return taskOption{apply: func(c *config) error {
+	return taskOption{Setting: func(c *config) error {
 		if n < 1 {
 			return fmt.Errorf("%w: WithMaxRequeues(%d): must be at least 1; use WithOnBusy(Fail) to queue no task again", lockmw.ErrInvalidOption, n)
 		}
@@ -144,7 +145,7 @@ func WithMaxRequeues(n int) Option {
 // asynq would refuse.
 func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	opts = slices.Clone(opts)
-	return taskOption{apply: func(c *config) error {
+	return taskOption{Setting: func(c *config) error {
 		if client == nil {
 			return fmt.Errorf("%w: WithRescue(nil)", lockmw.ErrInvalidOption)
 		}
@@ -166,7 +167,7 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 //
 // WithLock panics if rdb is nil or WithOnBusy is not Requeue.
 func WithQueueRedis(rdb redis.UniversalClient) Option {
-	return taskOption{apply: func(c *config) error {
+	return taskOption{Setting: func(c *config) error {
 		if option.IsNil(rdb) {
 			return fmt.Errorf("%w: WithQueueRedis(nil)", lockmw.ErrInvalidOption)
 		}
@@ -190,12 +191,9 @@ func WithQueueRedis(rdb redis.UniversalClient) Option {
 // rwlock.Locker, and with WithOnBusy(Drop) or WithOnBusy(Archive). With any other lock that keeps no places every attempt fails with
 // lockmw.ErrInvalidOption.
 func WithPlaceKept(d time.Duration) Option {
-	return taskOption{apply: func(c *config) error {
-		if _, err := lockmw.NewPolicy(lockmw.WithPlace("task", d)); err != nil || d == 0 {
-			return fmt.Errorf("%w: WithPlaceKept(%v), must be from 1ms to 24h", lockmw.ErrInvalidOption, d)
-		}
+	return taskOption{Setting: func(c *config) error {
 		c.placeKept = d
-		return nil
+		return middleware.CheckPlaceKept(d)
 	}}
 }
 
@@ -209,40 +207,22 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 		panic("asynqmw: WithLock: the key function is nil")
 	}
 	c := applyOptions("WithLock", opts)
-	policy, err := lockmw.NewPolicy(append([]lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0))}, c.lockOpts...)...)
-	c.waits = policy.Wait > 0
-	switch {
-	case err != nil:
-	case policy.Place != "":
-		err = fmt.Errorf("%w: WithPlace is one place for all tasks: use WithPlaceKept", lockmw.ErrInvalidOption)
-	default:
-		err = lockmw.CheckOptions(l, c.lockOpts...)
+	_, err := middleware.CheckLock(l, c.lockOpts, "WithPlace is one place for all tasks: use WithPlaceKept")
+	if err == nil {
+		err = c.contradiction(l)
 	}
 	if err != nil {
 		panic(fmt.Errorf("asynqmw: WithLock: %w", err))
 	}
-	if err := c.contradiction(l); err != nil {
-		panic(fmt.Errorf("asynqmw: WithLock: %w", err))
-	}
-	c.lockOpts = slices.Clip(c.lockOpts)
+	policy, _ := lockmw.NewPolicy(append([]lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0))}, c.lockOpts...)...)
+	c.waits = policy.Wait > 0
 	return c
 }
 
 // applyOptions returns the configuration of a middleware, before its options are checked together.
 func applyOptions(name string, opts []Option) *config {
 	c := &config{minDelay: time.Second, maxDelay: 15 * time.Second, layout: linked}
-	for i, o := range opts {
-		switch o := o.(type) {
-		case lockmw.Option:
-			c.lockOpts = append(c.lockOpts, o)
-		case taskOption:
-			if err := o.apply(c); err != nil {
-				panic(fmt.Errorf("asynqmw: %s: %w", name, err))
-			}
-		default:
-			panic(fmt.Sprintf("asynqmw: %s: option %d is %T, not an Option made by lockmw or asynqmw", name, i+1, o))
-		}
-	}
+	c.lockOpts = middleware.Split(c, "asynqmw: "+name, opts)
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/kinds"
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/lockmw"
 )
@@ -70,7 +71,7 @@ func (g *guard) park(p *parker, w parked.ListID, a *attempt, mayStay bool, busy 
 		return outcome{err: busy}
 	case answer.Action == parked.WaitInWorker:
 		t := g.lock(a, false, lockmw.WithWait(stay))
-		if isBusy(t.err) && (answer.Woken || !g.tooOften(a)) {
+		if middleware.IsBusy(t.err) && (answer.Woken || !g.tooOften(a)) {
 			t.err = g.parked(a, answer, t.err)
 		}
 		return t
@@ -78,7 +79,7 @@ func (g *guard) park(p *parker, w parked.ListID, a *attempt, mayStay bool, busy 
 		return outcome{err: busy}
 	case p.mayBeFree(a.ctx, w):
 		t := g.lock(a, false, lockmw.WithWait(0))
-		if isBusy(t.err) {
+		if middleware.IsBusy(t.err) {
 			t.err = g.parked(a, answer, t.err)
 		}
 		return t

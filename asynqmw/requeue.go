@@ -3,19 +3,16 @@ package asynqmw
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/lockmw/go/internal/middleware"
 )
 
 // backOff returns a random time until the next attempt of a task. Its upper limit doubles each time that the task is put back, up
 // to the limit of WithRequeueDelay.
 func (c *config) backOff(requeued int) time.Duration {
-	longest, step, doublings := c.maxDelay, max(c.minDelay, time.Second), min(requeued, 61)+1
-	if step < c.maxDelay>>doublings {
-		longest = step << doublings
-	}
-	return c.minDelay + rand.N(longest-c.minDelay+1)
+	return middleware.BackOff(c.minDelay, max(c.minDelay, time.Second), c.maxDelay, requeued)
 }
 
 // requeues counts how often tasks were put back, because asynq counts only failures. It drops the counts of the tasks that were put

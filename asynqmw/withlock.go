@@ -14,8 +14,8 @@ import (
 
 	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/waitlimit"
@@ -86,10 +86,7 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, keyOf KeyFunc, ne
 	if errors.Is(err, lockmw.ErrNoLock) {
 		return next.ProcessTask(ctx, task)
 	}
-	if err == nil && key == "" {
-		err = keyed.ErrEmpty
-	}
-	if err != nil {
+	if err := middleware.CheckKey("task", key, err); err != nil {
 		return keyless(ctx, err)
 	}
 	a.lock = func(ctx context.Context, opts []lockmw.Option) (context.Context, waitlimit.Unlocker, error) {
@@ -98,10 +95,11 @@ func (g *guard) process(ctx context.Context, task *asynq.Task, keyOf KeyFunc, ne
 	return g.under(a, task, key, func(t outcome) error { return run(t.ctx, task, next, t.hold) })
 }
 
-// keyless returns the error that asynq receives for a task without a key. A run of a Deduplicate outside has done nothing.
+// keyless returns the error that asynq receives for a task without a key, from the error of its key. A run of a Deduplicate outside
+// has done nothing.
 func keyless(ctx context.Context, err error) error {
 	idempotency.NotDone(ctx)
-	return storable(withSkipRetry(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this task: %w", err)}))
+	return storable(withSkipRetry(err))
 }
 
 // under takes the lock of an attempt and calls work, which releases it. Without the lock it returns the error that says what happens
@@ -161,11 +159,11 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Li
 	if mustWait || a.ctx.Err() != nil {
 		return t
 	}
-	if p != nil && isBusy(t.err) {
+	if p != nil && middleware.IsBusy(t.err) {
 		t.limit.Release()
 		t = g.park(p, w, a, !g.waits && stay == 0, t.err)
 	}
-	if _, left := errors.AsType[*busyError](t.err); !left && a.last && g.onBusy == Requeue && a.ctx.Err() == nil && (isBusy(t.err) || isClosed(t.err)) {
+	if _, left := errors.AsType[*busyError](t.err); !left && a.last && g.onBusy == Requeue && a.ctx.Err() == nil && (middleware.IsBusy(t.err) || isClosed(t.err)) {
 		t.limit.Release()
 		return g.save(a, task, p, w, t.err)
 	}
@@ -211,10 +209,6 @@ func (g *guard) lock(a *attempt, mustWait bool, more ...lockmw.Option) outcome {
 // tooOften reports whether the task has used up WithMaxRequeues.
 func (g *guard) tooOften(a *attempt) bool { return g.maxRequeues > 0 && a.requeued >= g.maxRequeues }
 
-func isBusy(err error) bool {
-	return errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrTooManyWaiters)
-}
-
 // isClosed reports whether this process can no longer take locks. Other processes can.
 func isClosed(err error) bool { return errors.Is(err, lockmw.ErrClosed) }
 
@@ -237,7 +231,7 @@ func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 			g.logger().WarnContext(a.ctx, "asynqmw: the lockmw.Client was closed before the asynq server: the server puts its tasks back; shut down the server first", "type", task.Type())
 		})
 		return g.putBack(a, err)
-	case !isBusy(err):
+	case !middleware.IsBusy(err):
 		return withSkipRetry(err)
 	case g.onBusy == Drop:
 		return &busyError{err: err, drop: true}

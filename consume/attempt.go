@@ -51,7 +51,7 @@ func (p *Partition[M]) attempt(m *message[M]) error {
 		if begun = p.begins(m); !begun {
 			return ErrClosed
 		}
-		return p.queue.protected(ctx, m.content)
+		return protect(func() error { return p.queue.handle(ctx, m.content) })
 	}
 	err := p.locked(ctx, m, cancel, handle)
 	if begun || errors.Is(err, lockmw.ErrInvalidKey) {
@@ -85,17 +85,17 @@ func (p *Partition[M]) handlerContext(m *message[M]) (ctx context.Context, cance
 func (p *Partition[M]) giveUp(m *message[M], attempt int, err error) error {
 	ctx, cancel := p.handlerContext(m)
 	defer cancel(nil)
-	return p.queue.giveUp(ctx, m.content, attempt, err)
+	return protect(func() error { return p.queue.giveUp(ctx, m.content, attempt, err) })
 }
 
-// protected calls the handler. A panic fails the attempt: the message would end one process after the other.
-func (q *Queue[M]) protected(ctx context.Context, m M) (err error) {
+// protect calls a function of the caller. A panic is an error of the message, which would otherwise end one process after the other.
+func protect(call func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w: %v\n%s", ErrPanic, v, debug.Stack())
 		}
 	}()
-	return q.handle(ctx, m)
+	return call()
 }
 
 func (q *Queue[M]) log(m *message[M], failures int, err error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
@@ -13,7 +14,7 @@ type Option interface{ option.Consumer }
 
 type queueOption struct {
 	option.ForConsumer
-	apply func(*config) error
+	middleware.Setting[config]
 }
 
 type config struct {
@@ -28,7 +29,7 @@ type config struct {
 //
 // Messages of one busy key can take the whole limit, and then the Partition waits for that key. n must be at least 1.
 func WithLimit(n int) Option {
-	return queueOption{apply: func(c *config) error {
+	return queueOption{Setting: func(c *config) error {
 		if n < 1 {
 			return fmt.Errorf("%w: WithLimit(%d), must be at least 1", lockmw.ErrInvalidOption, n)
 		}
@@ -41,41 +42,17 @@ func WithLimit(n int) Option {
 // Default: 100 ms, 10 s. Each pause is random, between half of that and all of it. New panics if shortest is not positive, or if longest
 // is less than shortest.
 func WithRetry(shortest, longest time.Duration) Option {
-	return queueOption{apply: func(c *config) error {
-		if shortest <= 0 || longest < shortest {
-			return fmt.Errorf("%w: WithRetry(%v, %v): shortest must be positive, and longest not less than shortest", lockmw.ErrInvalidOption, shortest, longest)
-		}
+	return queueOption{Setting: func(c *config) error {
 		c.shortest, c.longest = shortest, longest
-		return nil
+		return middleware.CheckDelays("WithRetry", shortest, longest)
 	}}
 }
 
 // newConfig panics if an option is invalid.
 func newConfig(l lockmw.Locker, opts []Option) config {
 	c := config{limit: 100, shortest: 100 * time.Millisecond, longest: 10 * time.Second}
-	for i, o := range opts {
-		var err error
-		switch o := o.(type) {
-		case lockmw.Option:
-			c.lockOpts = append(c.lockOpts, o)
-		case queueOption:
-			err = o.apply(&c)
-		default:
-			err = fmt.Errorf("%w: option %d is %T, not an Option made by lockmw or consume", lockmw.ErrInvalidOption, i+1, o)
-		}
-		if err != nil {
-			panic(fmt.Errorf("consume: New: %w", err))
-		}
-	}
-	policy, err := lockmw.NewPolicy(c.lockOpts...)
-	switch {
-	case err != nil:
-	case policy.Place != "":
-		err = fmt.Errorf("%w: WithPlace is one place for all messages", lockmw.ErrInvalidOption)
-	default:
-		err = lockmw.CheckOptions(l, c.lockOpts...)
-	}
-	if err != nil {
+	c.lockOpts = middleware.Split(&c, "consume: New", opts)
+	if _, err := middleware.CheckLock(l, c.lockOpts, "WithPlace is one place for all messages"); err != nil {
 		panic(fmt.Errorf("consume: New: %w", err))
 	}
 	return c

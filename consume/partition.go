@@ -3,11 +3,11 @@ package consume
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/list"
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -86,16 +86,19 @@ func (p *Partition[M]) Submit(ctx context.Context, m M) error {
 }
 
 // keyOf returns no key for a message that needs no lock.
-func (q *Queue[M]) keyOf(ctx context.Context, m M) (string, error) {
-	key, err := q.key(ctx, m)
+func (q *Queue[M]) keyOf(ctx context.Context, m M) (key string, err error) {
+	err = protect(func() (err error) {
+		key, err = q.key(ctx, m)
+		return err
+	})
 	switch {
 	case errors.Is(err, lockmw.ErrNoLock):
 		return "", nil
 	case err == nil:
 		err = keyed.Check(key)
 	}
-	if err != nil {
-		return "", &lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this message: %w", err)}
+	if err := middleware.CheckKey("message", key, err); err != nil {
+		return "", err
 	}
 	return key, nil
 }

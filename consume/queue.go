@@ -12,8 +12,9 @@ import (
 // ErrClosed is the error of Submit after Close. The message was not accepted.
 var ErrClosed = errors.New("consume: the partition is closed")
 
-// ErrPanic is wrapped in the error of an attempt whose handler panicked. The text of that error has the panic's value and stack.
-var ErrPanic = errors.New("consume: the handler panicked")
+// ErrPanic is wrapped in the error of an attempt whose handler, key function or GiveUp panicked. The text of that error has the panic's
+// value and stack.
+var ErrPanic = errors.New("consume: a function of the queue panicked")
 
 // A Handler handles a message. Its context carries the hold of the message's lock (lockmw.FromContext, lockmw.Held) and the values of
 // the context of Submit. The context ends when the lock is lost, or when the context of Close ends. A Handler must not call Close.
@@ -31,8 +32,9 @@ type Handler[M any] func(ctx context.Context, m M) error
 //	}
 //
 // A message that has no valid key fails: err is the error of the KeyFunc, or wraps lockmw.ErrInvalidKey. So does a message whose lock was
-// lost while it was handled (lockmw.ErrLost), and one whose handler panicked (ErrPanic). A message that did not get its lock has not
-// failed, and GiveUp is not asked. It waits, whether the lock is busy or Redis is unreachable.
+// lost while it was handled (lockmw.ErrLost), and one whose handler or KeyFunc panicked (ErrPanic). A message that did not get its lock
+// has not failed, and GiveUp is not asked. It waits, whether the lock is busy or Redis is unreachable. If GiveUp panics, the message is
+// tried again.
 //
 // GiveUp runs without the lock. It may run for several messages at a time.
 type GiveUp[M any] func(ctx context.Context, m M, attempt int, err error) error

@@ -6,6 +6,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -29,12 +30,8 @@ func Run(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Sch
 		if at = next(schedule, at); at.IsZero() {
 			return ErrNoNext
 		}
-		wait := time.NewTimer(time.Until(at))
-		select {
-		case <-ctx.Done():
-			wait.Stop()
+		if !pause.For(ctx, time.Until(at)) {
 			return context.Cause(ctx)
-		case <-wait.C:
 		}
 		ran, err := lockmw.Once(ctx, locks, key, tick(schedule, at), job, opts...)
 		done(at, ran, err)

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
@@ -113,14 +114,7 @@ func newGuard(name string, l lockmw.Locker, keys Keys, opts []lockmw.Option) *gu
 			panic(fmt.Sprintf("grpcmw: %s: the key function of %s is nil", name, method))
 		}
 	}
-	policy, err := lockmw.NewPolicy(opts...)
-	if err == nil && policy.Place != "" {
-		err = fmt.Errorf("%w: WithPlace: all calls would share one place in the queue", lockmw.ErrInvalidOption)
-	}
-	if err == nil {
-		err = lockmw.CheckOptions(l, opts...)
-	}
-	if err != nil {
+	if _, err := middleware.CheckLock(l, opts, "WithPlace: all calls would share one place in the queue"); err != nil {
 		panic(fmt.Errorf("grpcmw: %s: %w", name, err))
 	}
 	defaults := lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(defaultMaxHold))

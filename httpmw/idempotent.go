@@ -98,9 +98,9 @@ func newIdempotent(once *idempotency.Runner, scope KeyFunc, policy idempotency.P
 		var err error
 		switch o := o.(type) {
 		case idempotentOption:
-			err = o.apply(m)
+			err = o.Apply(m)
 		case sharedOption:
-			err = o.applyTo(m.config)
+			err = o.Apply(m.config)
 		default:
 			panic(fmt.Sprintf("httpmw: Idempotent: option %d is %T, not an IdempotentOption made by httpmw", i+1, o))
 		}

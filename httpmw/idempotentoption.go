@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
@@ -14,13 +15,13 @@ type IdempotentOption interface{ option.Idempotent }
 
 type idempotentOption struct {
 	option.ForIdempotent
-	apply func(*idempotent) error
+	middleware.Setting[idempotent]
 }
 
 // WithRequired refuses requests without an Idempotency-Key with status 400. By default they run like requests without Idempotent,
 // so that clients can be changed one after the other.
 func WithRequired() IdempotentOption {
-	return idempotentOption{apply: func(m *idempotent) error { m.required = true; return nil }}
+	return idempotentOption{Setting: func(m *idempotent) error { m.required = true; return nil }}
 }
 
 // WithKept sets which statuses are kept: f returns true for a status that every repetition gets again. Of the others, those from
@@ -29,7 +30,7 @@ func WithRequired() IdempotentOption {
 // f does not matter if the handler has called idempotency.NotDone. Once the handler's context has ended, nothing is kept but
 // 200 to 399.
 func WithKept(f func(status int) bool) IdempotentOption {
-	return idempotentOption{apply: func(m *idempotent) error {
+	return idempotentOption{Setting: func(m *idempotent) error {
 		if f == nil {
 			return fmt.Errorf("%w: WithKept(nil)", lockmw.ErrInvalidOption)
 		}
@@ -46,7 +47,7 @@ func WithKept(f func(status int) bool) IdempotentOption {
 // So are the headers of the connection.
 func WithHeaders(names ...string) IdempotentOption {
 	names = slices.Clone(names)
-	return idempotentOption{apply: func(m *idempotent) error {
+	return idempotentOption{Setting: func(m *idempotent) error {
 		if len(names) == 0 {
 			return fmt.Errorf("%w: WithHeaders without a name", lockmw.ErrInvalidOption)
 		}
@@ -64,14 +65,14 @@ func WithHeaders(names ...string) IdempotentOption {
 // WithStreaming sends what the handler has written when it flushes. The answer is recorded first, without its body, so repetitions
 // get 409 idempotency-done. By default a flush waits for the end of the handler, as everything else that it writes.
 func WithStreaming() IdempotentOption {
-	return idempotentOption{apply: func(m *idempotent) error { m.streams = true; return nil }}
+	return idempotentOption{Setting: func(m *idempotent) error { m.streams = true; return nil }}
 }
 
 // WithFingerprint sets what a repetition of a request has in common with it, apart from method and path. By default that is the
 // query and the body, of which a repetition must have the same bytes. Use it if clients order JSON anew or sign each query, or if a
 // header such as X-Tenant matters. f must not change body. Its errors have the statuses of a KeyFunc's.
 func WithFingerprint(f func(r *http.Request, body []byte) ([]byte, error)) IdempotentOption {
-	return idempotentOption{apply: func(m *idempotent) error {
+	return idempotentOption{Setting: func(m *idempotent) error {
 		if f == nil {
 			return fmt.Errorf("%w: WithFingerprint(nil)", lockmw.ErrInvalidOption)
 		}

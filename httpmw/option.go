@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/go/internal/kinds"
 	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
@@ -18,10 +19,8 @@ type Option interface{ option.HTTP }
 
 type httpOption struct {
 	option.ForHTTP
-	apply func(*config) error
+	middleware.Setting[config]
 }
-
-func (o httpOption) applyTo(c *config) error { return o.apply(c) }
 
 // A SharedOption configures any middleware of this package, Idempotent too.
 type SharedOption interface {
@@ -51,7 +50,7 @@ type config struct {
 // no request.
 func WithMethods(methods ...string) Option {
 	methods = slices.Clone(methods)
-	return httpOption{apply: func(c *config) error {
+	return httpOption{Setting: func(c *config) error {
 		if len(methods) == 0 {
 			return fmt.Errorf("%w: WithMethods without a method", lockmw.ErrInvalidOption)
 		}
@@ -84,7 +83,7 @@ func WithMethods(methods ...string) Option {
 // h is not called if the request was cancelled without a cause, for example because the client has disconnected, nor if the
 // response has begun.
 func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) SharedOption {
-	return sharedOption{httpOption: httpOption{apply: func(c *config) error {
+	return sharedOption{httpOption: httpOption{Setting: func(c *config) error {
 		if h == nil {
 			return fmt.Errorf("%w: WithErrorHandler(nil)", lockmw.ErrInvalidOption)
 		}
@@ -104,28 +103,12 @@ func newConfig(name string, locker lockmw.Locker, noKey bool, opts []Option) *co
 		locker: locker,
 		lock:   []lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(defaultMaxHold))},
 	}
-	for i, o := range opts {
-		switch o := o.(type) {
-		case lockmw.Option:
-			c.lock = append(c.lock, o)
-		case interface{ applyTo(*config) error }:
-			if err := o.applyTo(c); err != nil {
-				panic(fmt.Errorf("httpmw: %s: %w", name, err))
-			}
-		default:
-			panic(fmt.Sprintf("httpmw: %s: option %d is %T, not an Option made by lockmw or httpmw", name, i+1, o))
-		}
-	}
-	policy, err := lockmw.NewPolicy(c.lock[1:]...)
-	if err == nil && policy.Place == "" {
-		err = lockmw.CheckOptions(locker, c.lock[1:]...)
-	}
+	given := middleware.Split(c, "httpmw: "+name, opts)
+	policy, err := middleware.CheckLock(locker, given, "WithPlace: all requests would share one place in the queue")
 	if err != nil {
 		panic(fmt.Errorf("httpmw: %s: %w", name, err))
 	}
-	if policy.Place != "" {
-		panic(fmt.Errorf("httpmw: %s: %w: WithPlace: all requests would share one place in the queue", name, lockmw.ErrInvalidOption))
-	}
+	c.lock = append(c.lock, given...)
 	c.limitWait(policy.Wait)
 	c.name = policy.Name
 	c.lock = slices.Clip(c.lock)

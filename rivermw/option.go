@@ -2,9 +2,9 @@ package rivermw
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
@@ -14,7 +14,7 @@ type Option interface{ option.Job }
 
 type jobOption struct {
 	option.ForJob
-	apply func(*config) error
+	middleware.Setting[config]
 }
 
 // A BusyAction is the action for a job whose lock is still busy after the wait.
@@ -56,7 +56,7 @@ type config struct {
 // river runs a job again while an earlier attempt still runs, if that attempt outlives RescueStuckJobsAfter. The job then meets its
 // own lock, and any action other than Snooze and Fail ends it.
 func WithOnBusy(a BusyAction) Option {
-	return jobOption{apply: func(c *config) error {
+	return jobOption{Setting: func(c *config) error {
 		if a < Snooze || a > Cancel {
 			return fmt.Errorf("%w: WithOnBusy(%v), must be Snooze, Drop, Fail or Cancel", lockmw.ErrInvalidOption, a)
 		}
@@ -69,7 +69,7 @@ func WithOnBusy(a BusyAction) Option {
 // queue's MaxWorkers, so that jobs with free locks find workers. A job that finds no place to wait is snoozed. How long a job waits
 // is set by lockmw.WithWait, by default one second. A negative n makes WithLock panic.
 func WithMaxWaiting(n int) Option {
-	return jobOption{apply: func(c *config) error {
+	return jobOption{Setting: func(c *config) error {
 		if n < 0 {
 			return fmt.Errorf("%w: WithMaxWaiting(%d): must not be negative", lockmw.ErrInvalidOption, n)
 		}
@@ -83,12 +83,9 @@ func WithMaxWaiting(n int) Option {
 // WithWaker 15 s to 2 minutes, because a snoozed job is woken sooner. WithLock panics if shortest is not positive or longest is less
 // than shortest.
 func WithSnooze(shortest, longest time.Duration) Option {
-	return jobOption{apply: func(c *config) error {
-		if shortest <= 0 || longest < shortest {
-			return fmt.Errorf("%w: WithSnooze(%v, %v): shortest must be positive, and longest not less than shortest", lockmw.ErrInvalidOption, shortest, longest)
-		}
+	return jobOption{Setting: func(c *config) error {
 		c.minDelay, c.maxDelay = shortest, longest
-		return nil
+		return middleware.CheckDelays("WithSnooze", shortest, longest)
 	}}
 }
 
@@ -96,7 +93,7 @@ func WithSnooze(shortest, longest time.Duration) Option {
 // fails the attempt. The count is in the job's metadata, so it holds for all processes. It restarts when the job gets its lock and when an
 // attempt fails without it. WithLock panics if n is less than 1; use WithOnBusy(Fail) to snooze no job.
 func WithMaxSnoozes(n int) Option {
-	return jobOption{apply: func(c *config) error {
+	return jobOption{Setting: func(c *config) error {
 		if n < 1 {
 			return fmt.Errorf("%w: WithMaxSnoozes(%d): must be at least 1; use WithOnBusy(Fail) to snooze no job", lockmw.ErrInvalidOption, n)
 		}
@@ -112,19 +109,16 @@ func WithMaxSnoozes(n int) Option {
 // WithLock panics if d is not from 1 ms to 24 h or not longer than the longest WithSnooze, and unless WithOnBusy is Snooze. With a
 // lock that keeps no places every attempt fails with lockmw.ErrInvalidOption.
 func WithPlaceKept(d time.Duration) Option {
-	return jobOption{apply: func(c *config) error {
-		if _, err := lockmw.NewPolicy(lockmw.WithPlace("job", d)); err != nil || d == 0 {
-			return fmt.Errorf("%w: WithPlaceKept(%v), must be from 1ms to 24h", lockmw.ErrInvalidOption, d)
-		}
+	return jobOption{Setting: func(c *config) error {
 		c.placeKept = d
-		return nil
+		return middleware.CheckPlaceKept(d)
 	}}
 }
 
 // WithWaker wakes snoozed jobs when their lock is free. Default: they come back by the clock, after WithSnooze. WithLock panics if w
 // is nil or WithOnBusy is not Snooze.
 func WithWaker(w *Waker) Option {
-	return jobOption{apply: func(c *config) error {
+	return jobOption{Setting: func(c *config) error {
 		if w == nil {
 			return fmt.Errorf("%w: WithWaker(nil)", lockmw.ErrInvalidOption)
 		}
@@ -137,33 +131,17 @@ func WithWaker(w *Waker) Option {
 // job.
 func newConfig(l lockmw.Locker, opts []Option) config {
 	c := config{waiting: 5}
-	for i, o := range opts {
-		switch o := o.(type) {
-		case lockmw.Option:
-			c.lockOpts = append(c.lockOpts, o)
-		case jobOption:
-			if err := o.apply(&c); err != nil {
-				panic(fmt.Errorf("rivermw: WithLock: %w", err))
-			}
-		default:
-			panic(fmt.Sprintf("rivermw: WithLock: option %d is %T, not an Option made by lockmw or rivermw", i+1, o))
-		}
-	}
+	c.lockOpts = middleware.Split(&c, "rivermw: WithLock", opts)
 	if err := c.check(l); err != nil {
 		panic(fmt.Errorf("rivermw: WithLock: %w", err))
 	}
-	c.lockOpts = slices.Clip(c.lockOpts)
 	return c
 }
 
 // check sets the default of WithSnooze, and returns an error for options that are invalid or contradict one another.
 func (c *config) check(l lockmw.Locker) error {
-	policy, err := lockmw.NewPolicy(c.lockOpts...)
-	if err != nil {
+	if _, err := middleware.CheckLock(l, c.lockOpts, "WithPlace is one place for all jobs: use WithPlaceKept"); err != nil {
 		return err
-	}
-	if policy.Place != "" {
-		return fmt.Errorf("%w: WithPlace is one place for all jobs: use WithPlaceKept", lockmw.ErrInvalidOption)
 	}
 	for _, o := range []struct {
 		name  string
@@ -185,5 +163,5 @@ func (c *config) check(l lockmw.Locker) error {
 	if c.placeKept > 0 && c.placeKept <= c.maxDelay {
 		return fmt.Errorf("%w: WithPlaceKept(%v): must be longer than the longest snooze, %v", lockmw.ErrInvalidOption, c.placeKept, c.maxDelay)
 	}
-	return lockmw.CheckOptions(l, c.lockOpts...)
+	return nil
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -36,21 +36,12 @@ func (a attempt) setSnoozes(ctx context.Context, n int) {
 // snooze returns the error that makes river put the job back.
 func (g *guard) snooze(ctx context.Context, a attempt, why error) error {
 	a.setSnoozes(ctx, a.snoozes+1)
-	d := backOff(g.minDelay, g.maxDelay, a.snoozes)
+	d := middleware.BackOff(g.minDelay, g.minDelay, g.maxDelay, a.snoozes)
 	woken := !errors.Is(why, lockmw.ErrClosed) && g.waker.park(g, a)
 	if !woken && g.waker != nil {
-		d = min(d, backOff(time.Second, 15*time.Second, a.snoozes))
+		d = min(d, middleware.BackOff(time.Second, time.Second, 15*time.Second, a.snoozes))
 	}
 	return &snoozeError{why, river.JobSnooze(d)}
-}
-
-// backOff returns a random time until the next attempt of a job that was snoozed n times before. Its upper limit doubles each time.
-func backOff(shortest, longest time.Duration, n int) time.Duration {
-	limit := longest
-	if doublings := min(n, 61) + 1; shortest < longest>>doublings {
-		limit = shortest << doublings
-	}
-	return shortest + rand.N(limit-shortest+1)
 }
 
 // A snoozeError ends an attempt that met a busy lock. river finds its own error in it, and snoozes the job.

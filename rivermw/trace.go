@@ -3,26 +3,20 @@ package rivermw
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/internal/jobtrace"
 	"github.com/lockmw/go/internal/option"
-	"github.com/lockmw/go/lockmw"
 )
 
-const (
-	scopeName = "github.com/lockmw/go/rivermw"
-	traceKey  = "lockmw_trace" // the field of a job's metadata with the trace context of the insert
-)
+// traceKey is the field of a job's metadata with the trace context of the insert.
+const traceKey = "lockmw_trace"
 
 // A TraceOption configures Trace.
 type TraceOption func(*Tracing)
@@ -30,14 +24,13 @@ type TraceOption func(*Tracing)
 // WithProcessLink starts a trace for each attempt of a job, with a link to the span that inserted it. Default: the attempt is part
 // of that span's trace. Links suit jobs that run long after they were inserted, or so often that one trace would be too large to
 // read.
-func WithProcessLink() TraceOption { return func(t *Tracing) { t.link = true } }
+func WithProcessLink() TraceOption { return func(t *Tracing) { t.tracer.Link = true } }
 
 // Tracing is a plugin for river.Config: see Trace. It is safe for concurrent use.
 type Tracing struct {
 	river.MiddlewareDefaults
 
-	tracer trace.Tracer
-	link   bool
+	tracer *jobtrace.Tracer
 }
 
 // Trace returns a plugin for the Plugins of river.Config that carries traces through jobs. The client that inserts a job stores the
@@ -59,19 +52,14 @@ type Tracing struct {
 // If tp is nil, the global provider is used. The propagator is otel's global one, or W3C trace context and baggage if none is set.
 // Trace panics if tp is a nil pointer or an option is nil.
 func Trace(tp trace.TracerProvider, opts ...TraceOption) *Tracing {
-	if tp == nil {
-		tp = otel.GetTracerProvider()
-	}
-	option.NotNil(tp, "rivermw: Trace: the tracer provider is a nil pointer")
-	t := &Tracing{tracer: tp.Tracer(scopeName)}
+	t := &Tracing{tracer: jobtrace.New("rivermw", tp)}
 	option.Apply(t, "rivermw: Trace", opts)
 	return t
 }
 
 // InsertMany stores the trace context of ctx in the metadata of the jobs. river calls it.
 func (*Tracing) InsertMany(ctx context.Context, jobs []*rivertype.JobInsertParams, next func(context.Context) ([]*rivertype.JobInsertResult, error)) ([]*rivertype.JobInsertResult, error) {
-	carrier := propagation.MapCarrier{}
-	propagator().Inject(ctx, carrier)
+	carrier := jobtrace.Inject(ctx)
 	for _, job := range jobs {
 		if len(carrier) == 0 {
 			break
@@ -103,17 +91,7 @@ func (t *Tracing) Work(ctx context.Context, job *rivertype.JobRow, next func(con
 		return next(ctx)
 	}
 	ctx, span := t.start(context.WithValue(ctx, processed{}, job), job)
-	defer span.End()
-	returned := false
-	defer func() {
-		if !returned {
-			span.SetStatus(codes.Error, "panic")
-		}
-	}()
-	err := next(ctx)
-	returned = true
-	conclude(span, err)
-	return err
+	return jobtrace.Run(ctx, span, snoozed, next)
 }
 
 // start begins the span of an attempt.
@@ -122,8 +100,7 @@ func (t *Tracing) start(ctx context.Context, job *rivertype.JobRow) (context.Con
 		Trace propagation.MapCarrier `json:"lockmw_trace"`
 	}
 	_ = json.Unmarshal(job.Metadata, &metadata) // without a trace context the attempt starts a trace
-	ctx = propagator().Extract(ctx, metadata.Trace)
-	opts := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+	return t.tracer.Start(ctx, metadata.Trace, job.Kind,
 		// OpenTelemetry's conventions for messaging
 		attribute.String("messaging.system", "river"),
 		attribute.String("messaging.operation.name", "process"),
@@ -132,36 +109,10 @@ func (t *Tracing) start(ctx context.Context, job *rivertype.JobRow) (context.Con
 		attribute.String("messaging.message.id", strconv.FormatInt(job.ID, 10)),
 		attribute.String("river.job.kind", job.Kind),
 		attribute.Int("river.job.attempt", job.Attempt),
-	)}
-	if t.link {
-		opts = append(opts, trace.WithNewRoot())
-		if from := trace.LinkFromContext(ctx); from.SpanContext.IsValid() {
-			opts = append(opts, trace.WithLinks(from))
-		}
-	}
-	return t.tracer.Start(ctx, "process "+job.Kind, opts...)
+	)
 }
 
-// conclude records in the span how the attempt ended.
-func conclude(span trace.Span, err error) {
-	if err == nil {
-		return
-	}
-	if IsBusy(err) {
-		span.SetAttributes(attribute.Bool("river.job.snoozed", true))
-		return
-	}
-	kind, text := fmt.Sprintf("%T", err), err.Error()
-	if e, ok := errors.AsType[*lockmw.Error](err); ok {
-		kind, text = e.ErrorType(), e.ErrorType() // the text contains the key, which a tracer may redact
-	}
-	span.SetAttributes(attribute.String("error.type", kind))
-	span.SetStatus(codes.Error, text)
-}
-
-func propagator() propagation.TextMapPropagator {
-	if p := otel.GetTextMapPropagator(); len(p.Fields()) > 0 {
-		return p
-	}
-	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+// snoozed returns the attribute of an attempt that only snoozed its job because of a busy lock.
+func snoozed(err error) (attribute.KeyValue, bool) {
+	return attribute.Bool("river.job.snoozed", true), IsBusy(err)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/loglimit"
+	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
@@ -60,11 +60,8 @@ func (g *guard) work(ctx context.Context, job *rivertype.JobRow, next func(conte
 	if errors.Is(err, lockmw.ErrNoLock) {
 		return next(ctx)
 	}
-	if err == nil && key == "" {
-		err = keyed.ErrEmpty
-	}
-	if err != nil {
-		return cancelInvalid(&lockmw.Error{Op: "key", Err: fmt.Errorf("no key for this job: %w", err)})
+	if err := middleware.CheckKey("job", key, err); err != nil {
+		return cancelInvalid(err)
 	}
 	a := attempt{job, key, snoozesOf(job)}
 	held, hold, err := g.lock(ctx, a)
@@ -99,7 +96,6 @@ func (g *guard) lock(ctx context.Context, a attempt) (context.Context, *lockmw.H
 
 // refused returns the error that river receives for an attempt without its lock.
 func (g *guard) refused(ctx context.Context, a attempt, err error) error {
-	busy := errors.Is(err, lockmw.ErrBusy) || errors.Is(err, lockmw.ErrTooManyWaiters)
 	closed := errors.Is(err, lockmw.ErrClosed) && g.onBusy == Snooze
 	last := errors.Is(err, lockmw.ErrUnavailable) && a.job.Attempt >= a.job.MaxAttempts
 	switch {
@@ -109,7 +105,7 @@ func (g *guard) refused(ctx context.Context, a attempt, err error) error {
 			observe.LoggerOf(g.locker).WarnContext(ctx, "rivermw: jobs are snoozed because their locks cannot be taken", slog.Any("error", err))
 		}
 		return g.snooze(ctx, a, err)
-	case !busy:
+	case !middleware.IsBusy(err):
 		err = cancelInvalid(err)
 	case g.onBusy == Drop:
 		return nil
