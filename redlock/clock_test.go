@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -30,7 +30,7 @@ func TestClocksThatDifferAndJump(t *testing.T) {
 	const lease = 3 * time.Second
 	inBubble(t, 5, func(b *bubble) {
 		clocks := b.clocks(0, 20*time.Second, -20*time.Second, 10*time.Second, -10*time.Second)
-		rec := judge.NewRecorder(time.Second)
+		rec := recording.NewRecorder(time.Second)
 		ctx, cancel := context.WithCancel(b.Context())
 		var wg sync.WaitGroup
 		turns := make([]int, 2)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/redlock"
@@ -100,7 +100,7 @@ func TestAPartitionWithTwoOverlappingMajorities(t *testing.T) {
 		left, right := b.process().warm(), b.process().warm()
 		left.reaches(0, 1, 2)
 		right.reaches(2, 3, 4)
-		rec := judge.NewRecorder(time.Second)
+		rec := recording.NewRecorder(time.Second)
 		ctx, cancel := context.WithCancel(b.Context())
 		var wg sync.WaitGroup
 		turns := make([]int, 2)

@@ -107,30 +107,30 @@ func TestAServerWithSeveralNamesHasOneVote(t *testing.T) {
 }
 
 func TestAllNodesAreRequired(t *testing.T) {
-	t.Parallel()
-	all := three(t)
-	l := locker(t, all, redlock.WithQuorum(3))
-	_, hold := lock(t, l, "item")
-	for _, s := range all {
-		if s.NewClient(t).Exists(t.Context(), "lockmw:{item}").Val() != 1 {
-			t.Error("a node has not granted it")
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process(redlock.WithQuorum(3))
+		_, hold := lock(b.T, p, "item")
+		for node := range 3 {
+			if !b.isHeld(node, "item") {
+				b.Errorf("node %d has not granted it", node)
+			}
 		}
-	}
-	usertest.Unlock(t, hold)
-	all[2].Kill()
-	if _, _, err := l.Lock(t.Context(), "item", lockmw.WithWait(500*time.Millisecond)); !errors.Is(err, lockmw.ErrUnavailable) {
-		t.Errorf("Lock: %v, want ErrUnavailable", err)
-	}
+		usertest.Unlock(b, hold)
+		p.wires[2].Cut()
+		if _, _, err := p.Lock(b.Context(), "item", lockmw.WithWait(500*time.Millisecond)); !errors.Is(err, lockmw.ErrUnavailable) {
+			b.Errorf("Lock: %v, want ErrUnavailable", err)
+		}
+	})
 }
 
 func TestWithoutToken(t *testing.T) {
-	t.Parallel()
-	l := locker(t, three(t), redlock.WithoutToken())
-	_, hold := lock(t, l, "item")
-	if hold.Token() != 0 {
-		t.Errorf("the token is %d", hold.Token())
-	}
-	usertest.Unlock(t, hold)
+	inBubble(t, 3, func(b *bubble) {
+		_, hold := lock(b.T, b.process(redlock.WithoutToken()), "item")
+		if hold.Token() != 0 {
+			b.Errorf("the token is %d", hold.Token())
+		}
+		usertest.Unlock(b, hold)
+	})
 }
 
 // Tokens rise although Lockers go by different clocks, and each node misses some holds.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -89,7 +89,7 @@ func TestNodesAreRestartedEmptyOneByOneWhileOthersWait(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {
 		const rivals = 4
 		all := []*process{b.process().warm()}
-		rec := judge.NewRecorder(time.Minute)
+		rec := recording.NewRecorder(time.Minute)
 		ctx, cancel := context.WithCancel(b.Context())
 		var wg sync.WaitGroup
 		held, h, err := rec.Lock(b.Context(), all[0], "item", lockmw.WithLabel("holder"))

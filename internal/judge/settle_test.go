@@ -25,11 +25,11 @@ func TestPermitsAcrossProcesses(t *testing.T) {
 		"a token that is granted twice":    {[]Report{permit(2, 1, 0, 1*s, 9*s), permit(2, 1, 0, 2*s, 9*s)}, Tokens},
 		"a grant that is known at its end": {[]Report{permit(1, 3, 0, 1*s, 9*s), permit(2, 3, 0, 4*s, 4*s)}, ""},
 	} {
-		r := NewRecorder(0)
+		all := NewSpans()
 		for _, report := range test.reports {
-			r.Report(nil, report)
+			all.Report(nil, report)
 		}
-		got := r.Settle(100 * s)
+		got := all.Settle(100 * s)
 		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || got[0].Kind != test.want) {
 			t.Errorf("%s: found %q, want %q", name, got, test.want)
 		}
@@ -40,37 +40,37 @@ func TestSettleFindsEachViolationOnce(t *testing.T) {
 	grant := func(token int64, at, deadline time.Duration) Report {
 		return Report{Event: Granted, Key: "k", Token: token, At: at, Deadline: deadline}
 	}
-	r := NewRecorder(0)
-	r.Report(nil, grant(5, 1*s, 30*s)) // it is kept for later holds
-	r.Report(nil, grant(6, 2*s, 3*s))
-	r.Report(nil, grant(7, 40*s, 50*s))
-	if got := r.Settle(2 * s); len(got) > 0 {
+	all := NewSpans()
+	all.Report(nil, grant(5, 1*s, 30*s)) // it is kept for later holds
+	all.Report(nil, grant(6, 2*s, 3*s))
+	all.Report(nil, grant(7, 40*s, 50*s))
+	if got := all.Settle(2 * s); len(got) > 0 {
 		t.Errorf("before the second grant: %q", got)
 	}
-	if got := r.Settle(10 * s); len(got) != 1 || got[0].Kind != Overlap || got[0].At != 2*s {
+	if got := all.Settle(10 * s); len(got) != 1 || got[0].Kind != Overlap || got[0].At != 2*s {
 		t.Errorf("after the second grant: %q", got)
 	}
 	for _, before := range []time.Duration{25 * s, 55 * s} {
-		if got := r.Settle(before); len(got) > 0 {
+		if got := all.Settle(before); len(got) > 0 {
 			t.Errorf("once more: %q", got)
 		}
 	}
-	r.Report(nil, grant(4, 60*s, 70*s))
-	if got := r.Settle(65 * s); len(got) != 1 || got[0].Kind != Tokens {
+	all.Report(nil, grant(4, 60*s, 70*s))
+	if got := all.Settle(65 * s); len(got) != 1 || got[0].Kind != Tokens {
 		t.Errorf("a token that fell: %q", got)
 	}
 }
 
 func TestSettleDropsCheckedHolds(t *testing.T) {
-	r := NewRecorder(0)
+	all := NewSpans()
 	for i := range 1000 {
 		at := time.Duration(i) * s
-		r.Report(nil, Report{Event: Granted, Key: "k", Token: int64(i + 1), At: at, Deadline: at + s})
+		all.Report(nil, Report{Event: Granted, Key: "k", Token: int64(i + 1), At: at, Deadline: at + s})
 		if i%10 == 0 {
-			r.Settle(at)
+			all.Settle(at)
 		}
 	}
-	if n := len(r.record("k").spans); n > 20 {
+	if n := len(all.keys["k"]); n > 20 {
 		t.Errorf("%d of 1000 holds are kept", n)
 	}
 }

@@ -53,22 +53,21 @@ func TestOverlapsAcrossProcessesAreFound(t *testing.T) {
 		"a lock from before a loss, passed on":                 {reports: []process{{grant(7, 1*s, 9*s)}, {grant(1, 2*s, 9*s)}}, losses: []int64{5}, passed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := NewRecorder(0)
-			r.KeepSpans()
+			all := NewSpans()
 			for _, loss := range test.losses {
-				r.Lose(test.passed, func() int64 { return loss })
+				all.Lose(test.passed, loss)
 			}
 			for _, reports := range test.reports {
 				var hold *Span
 				for _, report := range reports {
-					hold = r.Report(hold, report)
+					hold = all.Report(hold, report)
 				}
 			}
-			got := r.Violations()
+			got := all.Violations()
 			switch {
 			case test.want == "" && len(got) > 0:
 				t.Errorf("found %q", got)
-			case test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)):
+			case test.want != "" && (len(got) != 1 || !strings.Contains(got[0].Text, test.want)):
 				t.Errorf("found %q, want one with %q", got, test.want)
 			}
 		})
@@ -76,11 +75,11 @@ func TestOverlapsAcrossProcessesAreFound(t *testing.T) {
 }
 
 func TestSpanOfAKilledProcessEnds(t *testing.T) {
-	r, now := NewRecorder(0), time.Now()
-	s := r.Report(nil, Report{Event: Granted, Key: "k", Token: 1, At: MachineTime(now), Deadline: MachineTime(now.Add(9 * time.Second))})
-	r.Killed(s, now.Add(time.Second))
-	r.Report(nil, Report{Event: Granted, Key: "k", Token: 2, At: MachineTime(now.Add(time.Second)), Deadline: MachineTime(now.Add(time.Minute))})
-	if got := r.Violations(); len(got) > 0 {
+	all, now := NewSpans(), time.Now()
+	s := all.Report(nil, Report{Event: Granted, Key: "k", Token: 1, At: MachineTime(now), Deadline: MachineTime(now.Add(9 * time.Second))})
+	all.End(s, now.Add(time.Second))
+	all.Report(nil, Report{Event: Granted, Key: "k", Token: 2, At: MachineTime(now.Add(time.Second)), Deadline: MachineTime(now.Add(time.Minute))})
+	if got := all.Violations(); len(got) > 0 {
 		t.Errorf("found %q", got)
 	}
 }

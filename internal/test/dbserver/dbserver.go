@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/process"
+	"github.com/lockmw/go/internal/test/freeport"
 )
 
 // A Server is a server that runs until the test ends.
@@ -71,7 +72,7 @@ func Start(t testing.TB, command func(port string) *exec.Cmd, answers func(ctx c
 	var err error
 	for range tries {
 		var addr string
-		if addr, err = process.FreeAddr(t.Context()); err != nil {
+		if addr, err = freeport.Addr(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		s := &Server{addr: addr, command: command, answers: answers}

@@ -80,6 +80,7 @@ func detecting(s *redistest.Server) childSpec {
 }
 
 func TestADeadlockOfProcessesIsDetected(t *testing.T) {
+	t.Parallel()
 	s := redistest.Redis(t)
 	for _, n := range []int{2, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -95,6 +96,7 @@ func TestADeadlockOfProcessesIsDetected(t *testing.T) {
 
 // A bridge takes the lock of lockmw before the old key, so the cycle consists of locks of lockmw.
 func TestADeadlockOfBridgesIsDetected(t *testing.T) {
+	t.Parallel()
 	s := redistest.Redis(t)
 	for name, bridges := range map[string]int{"bridges": 2, "mixed": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +135,7 @@ func TestADeadlockOfProcessesIsDetectedInACluster(t *testing.T) {
 func TestAKilledProcessCausesNoDeadlock(t *testing.T) {
 	t.Parallel()
 	spec := detecting(redistest.Redis(t))
-	spec.Lease = 5 * time.Second
+	spec.Lease = 3 * time.Second
 	killed, lives := spec.start(t), spec.start(t)
 	killed.locks("killed")
 	lives.locks("lives")

@@ -51,9 +51,10 @@ var (
 // prose returns the page without its code blocks.
 func (p page) prose() string { return fence.ReplaceAllString(p.text, "") }
 
+var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
+
 // anchors returns the anchors of the page's headings, as GitHub makes them.
 func (p page) anchors() map[string]bool {
-	notInAnchor := regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
 	anchors := make(map[string]bool)
 	for _, h := range heading.FindAllStringSubmatch(p.prose(), -1) {
 		plain := notInAnchor.ReplaceAllString(strings.ToLower(h[1]), "")
@@ -64,9 +65,9 @@ func (p page) anchors() map[string]bool {
 
 // deadLinks returns the links that lead nowhere in the repository.
 func deadLinks(all []page) (dead []string) {
-	byPath := make(map[string]page)
+	anchors := make(map[string]map[string]bool) // of each page, by its path
 	for _, p := range all {
-		byPath[p.path] = p
+		anchors[p.path] = p.anchors()
 	}
 	for _, p := range all {
 		for _, l := range link.FindAllStringSubmatch(p.prose(), -1) {
@@ -78,8 +79,8 @@ func deadLinks(all []page) (dead []string) {
 			if path == "" {
 				target = p.path
 			}
-			_, known := byPath[target]
-			if _, err := os.Stat(filepath.Join(root, target)); !known && err != nil || anchor != "" && !byPath[target].anchors()[anchor] {
+			_, known := anchors[target]
+			if _, err := os.Stat(filepath.Join(root, target)); !known && err != nil || anchor != "" && !anchors[target][anchor] {
 				dead = append(dead, p.path+": "+l[1])
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,12 +33,21 @@ func TestWorkflowsPinActionsToCommits(t *testing.T) {
 	}
 }
 
-// The hosted CI runs the same parts in parallel that .ci/run runs in turn.
+// The hosted CI runs the same parts as .ci/run, and pages name no others.
 func TestTheWorkflowRunsAllPartsOfCI(t *testing.T) {
 	parts := regexp.MustCompile(`(?m)^parts=\(([a-z ]+)\)$`).FindStringSubmatch(read(t, ".ci/run"))
 	matrix := regexp.MustCompile(`(?m)^ *part: \[([a-z, ]+)\]$`).FindStringSubmatch(read(t, ".github/workflows/ci.yml"))
 	if parts == nil || matrix == nil || parts[1] != strings.ReplaceAll(matrix[1], ",", "") {
-		t.Errorf(".ci/run has the parts %q, the workflow %q", parts, matrix)
+		t.Fatalf(".ci/run has the parts %q, the workflow %q", parts, matrix)
+	}
+	for _, page := range []string{"CONTRIBUTING.md", "docs/testing.md", "docs/releasing.md"} {
+		for _, call := range regexp.MustCompile(`bash \.ci/run ([a-z ]+)`).FindAllStringSubmatch(read(t, page), -1) {
+			for part := range strings.FieldsSeq(call[1]) {
+				if !slices.Contains(strings.Fields(parts[1]), part) {
+					t.Errorf("%s: .ci/run has no part %q", page, part)
+				}
+			}
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 	"github.com/lockmw/go/semaphore"
@@ -26,12 +27,14 @@ type service struct {
 	key         string
 }
 
-// everyCall makes each kind of call once. So every script runs, and every part of a script with its own commands. It returns
-// the first error.
+// everyCall makes each kind of call once. So every script runs, and every part of a script with its own commands. Only the full
+// suite makes the call that lasts for seconds. It returns the first error.
 func (s *service) everyCall(ctx context.Context) error {
 	var silent error
 	var wg sync.WaitGroup
-	wg.Go(func() { silent = s.silence(ctx) }) // runs as long as all the others
+	if suite.Full() {
+		wg.Go(func() { silent = s.silence(ctx) }) // runs as long as all the others
+	}
 	err := s.steps(ctx)
 	wg.Wait()
 	if err == nil && silent != nil {
@@ -65,7 +68,7 @@ func (s *service) steps(ctx context.Context) error {
 
 func (s *service) alone(ctx context.Context) error {
 	renewed := make(chan error, 100)
-	_, hold, err := s.mine.Lock(ctx, s.key, lockmw.WithLease(3*time.Second), lockmw.WithObserver(&lockmw.Observer{
+	_, hold, err := s.mine.Lock(ctx, s.key, lockmw.WithLease(time.Second), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
 	}))
 	if err != nil {

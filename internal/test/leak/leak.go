@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 const (
@@ -69,9 +71,9 @@ func (g Goroutines) left(except []string) string {
 	}
 }
 
-// In returns the stack of a goroutine that contains the function, or "".
-func (g Goroutines) In(function string) string {
-	return g.find(func(stack string) bool { return strings.Contains(stack, function) })
+// In returns the stack of a goroutine that contains one of the functions, or "".
+func (g Goroutines) In(functions ...string) string {
+	return g.find(func(stack string) bool { return containsAny(stack, functions) })
 }
 
 func (g Goroutines) find(matches func(stack string) bool) string {
@@ -99,4 +101,22 @@ func containsAny(s string, words []string) bool {
 		}
 	}
 	return false
+}
+
+// VerifyMain runs the tests of a package that serves the page of package inspector, and ends the process with an error if goroutines
+// are left. TestMain calls it. On a slow machine a request is answered before its read has ended; the page keeps such a read for up
+// to a minute, for the next request. VerifyMain waits for that.
+func VerifyMain(run func() int) { goleak.VerifyTestMain(patient(run)) }
+
+type patient func() int
+
+// Run runs the tests, and waits until all kept reads have ended.
+func (p patient) Run() int {
+	code := p()
+	for began := time.Now(); code == 0 && time.Since(began) < 2*time.Minute; {
+		if goleak.Find() == nil {
+			break
+		}
+	}
+	return code
 }

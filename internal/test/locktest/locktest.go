@@ -21,8 +21,7 @@ import (
 	"github.com/lockmw/go/internal/test/locktest/rw"
 )
 
-// Run runs every scenario that applies to c's Locker. The calling test must not be parallel before: on a real server, Run makes it
-// so.
+// Run runs every scenario that applies to c's Locker. The calling test must not be parallel before: Run makes it so where it can.
 func Run(t *testing.T, c env.Config) {
 	env.Run(t, c, slices.Concat(plain.Groups, fault.Groups, fair.Groups, rw.Groups, permit.Groups))
 }

@@ -196,6 +196,14 @@ func (s *state) renumber() {
 	used := s.done
 	s.eachIdent(func(id *ident) { used[id.process()] |= id.bit() })
 	used[0] &^= 1
+	gaps := false
+	for i, u := range used {
+		s.process[i].last = uint8(bits.OnesCount32(u))
+		gaps = gaps || u>>1&(u>>1+1) != 0
+	}
+	if !gaps {
+		return
+	}
 	s.eachIdent(func(id *ident) {
 		if *id != nobody {
 			*id = newIdent(id.process(), bits.OnesCount32(used[id.process()]&(2<<id.number()-1)))
@@ -207,7 +215,6 @@ func (s *state) renumber() {
 			low := done & -done
 			s.done[i] |= 1 << bits.OnesCount32(used[i]&(2*low-1))
 		}
-		s.process[i].last = uint8(bits.OnesCount32(used[i]))
 	}
 }
 
@@ -227,12 +234,12 @@ func (s *state) eachIdent(f func(*ident)) {
 		s.process[i].had.each(f)
 		s.process[i].push.batch.each(f)
 	}
-	for i := range s.commands {
+	for i := 0; i < maxCommands && s.commands[i].verb != noVerb; i++ {
 		f(&s.commands[i].id)
 		f(&s.commands[i].predecessor)
 		s.commands[i].had.each(f)
 	}
-	for i := range s.pushes {
+	for i := 0; i < maxPushes && s.pushes[i].id != nobody; i++ {
 		f(&s.pushes[i].id)
 		s.pushes[i].batch.each(f)
 	}

@@ -17,11 +17,19 @@ func FindsNothing(t testing.TB) {
 
 // OneProcessor makes bubbles of testing/synctest safe under the race detector, until the returned function is called. Two
 // threads that run timers of one bubble at the same time crash it, https://go.dev/issue/78156; one processor runs only one of
-// them. The test must not be parallel to others.
+// them. Under the race detector, the test must not be parallel to others.
 func OneProcessor() (restore func()) {
 	if !Enabled {
 		return func() {}
 	}
 	n := runtime.GOMAXPROCS(1)
 	return func() { runtime.GOMAXPROCS(n) }
+}
+
+// Parallel lets a test whose bubbles need OneProcessor run in parallel with others, except under the race detector.
+func Parallel(t *testing.T) {
+	t.Helper()
+	if !Enabled {
+		t.Parallel()
+	}
 }

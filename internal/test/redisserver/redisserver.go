@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/process"
+	"github.com/lockmw/go/internal/test/freeport"
 )
 
 // Variable is the environment variable that names the server's program; the default is redis-server.
@@ -77,7 +78,7 @@ func StartNode(ctx context.Context, args ...string) (*Server, error) {
 			s.args = append(s.args, args...)
 			return err
 		}
-		bus, err := process.FreeAddr(ctx)
+		bus, err := freeport.Addr(ctx)
 		if err != nil {
 			return err
 		}
@@ -135,7 +136,7 @@ func launch(ctx context.Context, prepare func(s *Server, port string) error) (*S
 
 func (s *Server) listenAnywhere(ctx context.Context, prepare func(s *Server, port string) error) error {
 	var err error
-	if s.addr, err = process.FreeAddr(ctx); err != nil {
+	if s.addr, err = freeport.Addr(ctx); err != nil {
 		return err
 	}
 	_, port, err := net.SplitHostPort(s.addr)

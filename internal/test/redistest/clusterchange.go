@@ -21,10 +21,21 @@ func (c *Cluster) BeginMove(key string) (to int) {
 	if to < 0 {
 		c.t.Fatal("there is no other master")
 	}
-	c.do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ids[from])
-	c.do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ids[to])
+	c.setSlot(to, slot, "IMPORTING", from)
+	c.setSlot(from, slot, "MIGRATING", to)
 	c.moves[slot] = to
 	return to
+}
+
+// setSlot changes the state of a slot at a node. The node may learn a moment later than others that the other node is a master.
+func (c *Cluster) setSlot(node, slot int, state string, other int) {
+	c.t.Helper()
+	await(c.t, "a slot begins to move", func() (missing string) {
+		if _, err := c.try(node, "CLUSTER", "SETSLOT", slot, state, c.ids[other]); err != nil {
+			missing = err.Error()
+		}
+		return missing
+	})
 }
 
 // MoveKeys moves some of the keys in a slot whose move has begun.

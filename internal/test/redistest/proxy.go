@@ -75,9 +75,10 @@ func (p *Proxy) Delay(latency, jitter time.Duration) {
 	p.disturb(new(toxics.NoopToxic), &toxics.LatencyToxic{Latency: latency.Milliseconds(), Jitter: jitter.Milliseconds()})
 }
 
-// Slice makes the bytes arrive one by one, in both directions.
+// Slice makes bytes arrive in random pieces of at most seven, in both directions.
 func (p *Proxy) Slice() {
-	p.disturb(&toxics.SlicerToxic{AverageSize: 1}, &toxics.SlicerToxic{AverageSize: 1})
+	pieces := &toxics.SlicerToxic{AverageSize: 4, SizeVariation: 3}
+	p.disturb(pieces, pieces)
 }
 
 // Throttle lets that many kilobytes a second through, on each connection and in each direction.

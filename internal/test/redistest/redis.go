@@ -36,6 +36,14 @@ func clocked(ahead time.Duration) starter {
 
 func startReal(t testing.TB, start starter, args []string) *Server {
 	t.Helper()
+	server := newReal(t, start, args)
+	t.Cleanup(server.Close)
+	return &Server{real: server, addr: server.Addr()}
+}
+
+// newReal starts a server that the caller has to close.
+func newReal(t testing.TB, start starter, args []string) *redisserver.Server {
+	t.Helper()
 	skipIfExternal(t)
 	server, err := start(t.Context(), args...)
 	missing := errors.Is(err, redisserver.ErrNotInstalled) || errors.Is(err, redisserver.ErrNoClock)
@@ -45,8 +53,7 @@ func startReal(t testing.TB, start starter, args []string) *Server {
 	case err != nil:
 		t.Fatalf("a real Redis is required: %v", err)
 	}
-	t.Cleanup(server.Close)
-	return &Server{real: server, addr: server.Addr()}
+	return server
 }
 
 // Pause stops a real server's process; Resume continues it.

@@ -68,16 +68,19 @@ func Piped(t testing.TB) *Server {
 	return s
 }
 
-// Each runs test on an embedded server and on a real one, which may be External.
+// Each runs test on an embedded server and on a real one, which is Lent or External.
 func Each(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Run("miniredis", func(t *testing.T) { test(t, Mini(t)) })
-	t.Run("redis", func(t *testing.T) {
-		if s := External(t); s != nil {
-			test(t, s)
-			return
-		}
-		test(t, Redis(t))
-	})
+	t.Run("redis", func(t *testing.T) { test(t, Real(t)) })
+}
+
+// Real returns the real server of Each.
+func Real(t testing.TB) *Server {
+	t.Helper()
+	if s := External(t); s != nil {
+		return s
+	}
+	return Lent(t)
 }
 
 // Addr returns the host and port on which s listens. A piped server has an unused address. It is not a name, because go-redis
@@ -90,8 +93,8 @@ func (s *Server) NewClient(t testing.TB, edit ...func(*redis.Options)) *redis.Cl
 	if s.pipe {
 		opts.Dialer = s.dialer
 		// A client that runs out of connections waits with a timer that all clients of the program share, which a synctest
-		// bubble does not allow.
-		opts.PoolSize = 1000
+		// bubble does not allow. A bridge has a command in flight for each of 2,000 holds that expire together.
+		opts.PoolSize = 4000
 		// A closed client also dials for a while longer than a bubble lasts.
 		opts.DialerRetries = 1
 	}

@@ -143,19 +143,30 @@ func (s *Sentinel) SetDownAfter(d time.Duration) {
 func (s *Sentinel) Failover() (promoted int) {
 	s.t.Helper()
 	old := s.Master()
-	await(s.t, "the Sentinels agree to a fail-over", func() string {
-		for i, server := range s.Sentinels {
-			if server.away.Load() {
-				continue
-			}
-			if err := s.watchers[i].Failover(context.Background(), MasterName).Err(); err != nil {
-				return err.Error()
-			}
-			return ""
+	await(s.t, "the Sentinels agree to a fail-over", s.askForFailover)
+	// On a busy machine a Sentinel gives up after its failover-timeout. It repeats only what an unreachable master requires.
+	await(s.t, "a replica is promoted", func() string {
+		var missing string
+		if promoted, missing = s.promoted(old); promoted == old {
+			s.askForFailover() // refused while a fail-over is in progress
 		}
-		return "no Sentinel runs"
+		return missing
 	})
-	return s.AwaitPromoted(old)
+	return promoted
+}
+
+// askForFailover asks a Sentinel, which is always the same one while it runs, for a fail-over. It returns why that was refused.
+func (s *Sentinel) askForFailover() (refused string) {
+	for i, server := range s.Sentinels {
+		if server.away.Load() {
+			continue
+		}
+		if err := s.watchers[i].Failover(context.Background(), MasterName).Err(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	return "no Sentinel runs"
 }
 
 // AwaitPromoted waits until the Sentinels have a new master, and it knows. It returns the new master's number.
@@ -163,18 +174,24 @@ func (s *Sentinel) AwaitPromoted(old int) (promoted int) {
 	s.t.Helper()
 	await(s.t, "a replica is promoted", func() string {
 		var missing string
-		promoted, missing = s.elected()
-		switch {
-		case promoted < 0:
-			return missing
-		case promoted == old:
-			return "the master is the old one"
-		case infoFields(s.ask(promoted, "INFO", "replication"))["role"] != "master":
-			return "the new master does not know its role"
-		}
-		return ""
+		promoted, missing = s.promoted(old)
+		return missing
 	})
 	return promoted
+}
+
+// promoted returns the master of the Sentinels, and what is missing until it has replaced the old one.
+func (s *Sentinel) promoted(old int) (node int, missing string) {
+	node, missing = s.elected()
+	switch {
+	case node < 0:
+		return node, missing
+	case node == old:
+		return node, "the master is the old one"
+	case infoFields(s.ask(node, "INFO", "replication"))["role"] != "master":
+		return node, "the new master does not know its role"
+	}
+	return node, ""
 }
 
 // AwaitSettled waits until the running nodes follow one master, and all Sentinels know all nodes and each other.

@@ -18,19 +18,11 @@ const Variable = "LOCKMW_FULL"
 // VariableSeveral is the environment variable that is 1 if all tests that can run on several servers have to.
 const VariableSeveral = "LOCKMW_SEVERAL"
 
-// VariableUnraced is the environment variable that is 1 if, of the tests that all kinds of locks share, only those have to run
-// that the full suite skips under the race detector.
-const VariableUnraced = "LOCKMW_UNRACED"
-
 // Full reports whether all tests have to run.
 func Full() bool { return os.Getenv(Variable) == "1" }
 
 // Several reports whether all tests have to run on several servers.
 func Several() bool { return Full() && os.Getenv(VariableSeveral) == "1" }
-
-// Unraced reports whether, of the tests that all kinds of locks share, only those have to run that are skipped under the race
-// detector.
-func Unraced() bool { return os.Getenv(VariableUnraced) == "1" }
 
 // NeedsSeveral skips a test on several servers that the full suite leaves out.
 func NeedsSeveral(t testing.TB, why string) {

@@ -20,7 +20,7 @@ import (
 const jobKey = "report:hourly"
 
 // realLease is short, so that a crash delays no call for long.
-const realLease = 3 * time.Second
+const realLease = 2 * time.Second
 
 // patience bounds waits on a busy machine.
 const patience = 2 * time.Minute

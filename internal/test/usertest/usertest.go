@@ -137,18 +137,18 @@ func OnContended(t testing.TB) (call lockmw.Option, waits func()) {
 	}
 }
 
-// Eventually polls until done reports true, at most for limit. The error names what was awaited.
+// Eventually polls until done reports true, at most for limit. The error names what was awaited. The longer it has waited, the
+// less often it polls: up to an eighth of the wait is added.
 func Eventually(t testing.TB, what string, limit time.Duration, done func() bool) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(limit)
+	const shortest, longest = 2 * time.Millisecond, 20 * time.Millisecond
+	began := time.Now()
 	for !done() {
-		select {
-		case <-tick.C:
-		case <-late:
+		waited := time.Since(began)
+		if waited > limit {
 			t.Fatalf("not within %v: %s", limit, what)
 		}
+		<-time.After(min(max(waited/8, shortest), longest))
 	}
 }
 

@@ -17,7 +17,7 @@ type ledger struct {
 	server *watch
 
 	mu       sync.Mutex
-	rec      *judge.Recorder
+	spans    *judge.Spans
 	arrivals *judge.Arrivals
 	calls    map[place]*entry
 	fair     []*entry // granted, not judged yet
@@ -48,13 +48,11 @@ type entry struct {
 }
 
 func newLedger(server *watch, k *keys, patience time.Duration) *ledger {
-	l := &ledger{
-		server: server, rec: judge.NewRecorder(slack), arrivals: judge.NewArrivals(), calls: make(map[place]*entry),
+	return &ledger{
+		server: server, spans: judge.NewSpans(), arrivals: judge.NewArrivals(), calls: make(map[place]*entry),
 		keys: k, patience: patience, changed: make(chan struct{}),
 		seen: Seen{Faults: make(map[string]int)},
 	}
-	l.rec.KeepSpans()
-	return l
 }
 
 func (l *ledger) entry(m *member, r *report) *entry {
@@ -99,11 +97,11 @@ func (l *ledger) heard(m *member, r *report) {
 		l.failed(e, r)
 	case judge.Renewed:
 		l.seen.Renewals++
-		l.rec.Report(e.span, r.Report)
+		l.spans.Report(e.span, r.Report)
 	case judge.Shared:
-		l.rec.Report(e.span, r.Report)
+		l.spans.Report(e.span, r.Report)
 	case judge.Ended:
-		l.rec.Report(e.span, r.Report)
+		l.spans.Report(e.span, r.Report)
 		l.ended(r)
 	case judge.Late:
 		l.findings.add(Unnoticed, r.At, "%s: token %d: the holder was not told of the end of its lease %v before", r.Key, r.Token, r.Late.Round(time.Millisecond))
@@ -117,7 +115,7 @@ func (l *ledger) heard(m *member, r *report) {
 
 func (l *ledger) granted(e *entry, r *report) {
 	e.grant = *r
-	e.span = l.rec.Report(nil, r.Report)
+	e.span = l.spans.Report(nil, r.Report)
 	l.seen.Holds++
 	switch r.Kind {
 	case Read, Write:
@@ -182,7 +180,7 @@ func (l *ledger) killed(m *member, at time.Time) {
 	for p, e := range l.calls {
 		if p.m == m {
 			if e.span != nil {
-				l.rec.Killed(e.span, at)
+				l.spans.End(e.span, at)
 			}
 			delete(l.calls, p)
 		}
@@ -193,7 +191,7 @@ func (l *ledger) killed(m *member, at time.Time) {
 func (l *ledger) settle(before time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.blame(l.rec.Settle(before))
+	l.blame(l.spans.Settle(before))
 	var rest []*entry
 	for _, e := range l.fair {
 		g := &e.grant

@@ -8,21 +8,16 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/test/integration/browser"
+	"github.com/lockmw/go/internal/test/leak"
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	stopChromium()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			println(err.Error())
-			code = 1
-		}
-	}
-	os.Exit(code)
+	leak.VerifyMain(func() int {
+		defer func() { stopChromium() }()
+		return m.Run()
+	})
 }
 
 var stopChromium = func() {}

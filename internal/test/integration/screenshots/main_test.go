@@ -9,12 +9,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/test/integration/browser"
+	"github.com/lockmw/go/internal/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyMain(m.Run) }
 
 func TestThePicturesOfThePage(t *testing.T) {
 	dir := t.TempDir()

@@ -36,6 +36,8 @@ type Config struct {
 	External func(t testing.TB) (redistest.Deployment, bool)
 	// Several tells that Server starts several servers. All scenarios share them.
 	Several bool
+	// Layered tells that the Locker adds to one that runs all scenarios, so that the quick suite runs only samples.
+	Layered bool
 	// Slotted gives the Clients WithSlottedKeys.
 	Slotted bool
 	// Wrap makes the Locker of a Client. Nil: the Client itself.

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -37,7 +37,7 @@ func (e *Env) Crowd(l lockmw.Locker, key string, n int, work time.Duration, opts
 }
 
 // Contend runs n goroutines, spread over the clients. Each of them locks key, calls work and unlocks, rounds times.
-func (e *Env) Contend(clients []*Client, key string, n, rounds int, work func(h *judge.Held)) {
+func (e *Env) Contend(clients []*Client, key string, n, rounds int, work func(h *recording.Held)) {
 	var wg sync.WaitGroup
 	for i := range n {
 		l := clients[i%len(clients)].Nth(i / len(clients))

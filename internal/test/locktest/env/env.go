@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/leak"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -24,7 +24,7 @@ type Env struct {
 	Checks
 	TB     testing.TB // the test of the scenario
 	Config Config
-	Rec    *judge.Recorder
+	Rec    *recording.Recorder
 	Ctx    context.Context
 	Server *Server // nil for a Local
 
@@ -77,8 +77,8 @@ func (e *Env) Round(t *rapid.T) *Env {
 }
 
 // NewRecorder returns a recorder that allows for delays of this machine.
-func (e *Env) NewRecorder() *judge.Recorder {
-	r := judge.NewRecorder(e.Soon)
+func (e *Env) NewRecorder() *recording.Recorder {
+	r := recording.NewRecorder(e.Soon)
 	r.Pace = e.Pace
 	return r
 }
@@ -87,13 +87,13 @@ func (e *Env) NewRecorder() *judge.Recorder {
 func (e *Env) Key(kind string) string { return lockmw.Key(kind, rand.Text()) }
 
 // Lock takes a lock that must be free.
-func (e *Env) Lock(l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *judge.Held) {
+func (e *Env) Lock(l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *recording.Held) {
 	e.T.Helper()
 	return e.LockWith(e.Ctx, l, key, opts...)
 }
 
 // LockWith is Lock with a context other than the scenario's.
-func (e *Env) LockWith(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *judge.Held) {
+func (e *Env) LockWith(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) (context.Context, *recording.Held) {
 	e.T.Helper()
 	ctx, held, err := e.Rec.Lock(ctx, l, key, opts...)
 	if err != nil {
@@ -103,7 +103,7 @@ func (e *Env) LockWith(ctx context.Context, l lockmw.Locker, key string, opts ..
 }
 
 // Unlock releases a hold. Its parameters are Lock's results.
-func (e *Env) Unlock(_ context.Context, h *judge.Held) {
+func (e *Env) Unlock(_ context.Context, h *recording.Held) {
 	e.T.Helper()
 	if err := h.Unlock(); err != nil {
 		e.T.Errorf("Unlock: %v", err)
@@ -164,7 +164,7 @@ func (e *Env) Busy(l lockmw.Locker, key string) {
 }
 
 // Lost checks that a hold was lost and its context has ended.
-func (e *Env) Lost(ctx context.Context, h *judge.Held) {
+func (e *Env) Lost(ctx context.Context, h *recording.Held) {
 	e.T.Helper()
 	if !e.Ends(ctx) {
 		return

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/test/recording"
 )
 
 // A Ledger is a store guarded by a lock: it refuses a token older than its last one.
@@ -30,7 +30,7 @@ type Room struct{ inside atomic.Int64 }
 const whole = 1 << 32
 
 // Enter records that h's holder is inside, until leave is called.
-func (r *Room) Enter(e *Env, h *judge.Held) (leave func()) {
+func (r *Room) Enter(e *Env, h *recording.Held) (leave func()) {
 	e.T.Helper()
 	n := int64(whole)
 	if h.Reads {

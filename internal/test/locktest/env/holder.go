@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -111,7 +112,7 @@ func (c *HeldCall) Lock(ctx context.Context, lease time.Duration) {
 		return
 	}
 	c.H.mu.Lock()
-	c.ctx, c.hold, c.reads = inner, hold, judge.Reads(locker)
+	c.ctx, c.hold, c.reads = inner, hold, recording.Reads(locker)
 	c.H.mu.Unlock()
 	c.report(judge.Report{Event: judge.Granted})
 	<-inner.Done()

@@ -27,10 +27,8 @@ func (e *Env) checkClosed() {
 
 // engineGoroutine looks for goroutines that a closed Client has left.
 func engineGoroutine(among leak.Goroutines) string {
-	for _, of := range []string{"/lockmw/go/internal/engine.", "/lockmw/go/internal/quorum."} {
-		if stack := among.In(of); stack != "" {
-			return "still running: " + stack
-		}
+	if stack := among.In("/lockmw/go/internal/engine.", "/lockmw/go/internal/quorum."); stack != "" {
+		return "still running: " + stack
 	}
 	return ""
 }

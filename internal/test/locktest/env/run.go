@@ -12,8 +12,8 @@ import (
 	"github.com/lockmw/go/internal/test/suite"
 )
 
-// Run runs every scenario that applies to c's Locker. The calling test must not be parallel before: on a real server, Run makes it
-// so. Package leak checks each scenario, and TestMain all of them.
+// Run runs every scenario that applies to c's Locker. The calling test must not be parallel before: Run makes it so where it can.
+// Package leak checks each scenario, and TestMain all of them.
 func Run(t *testing.T, c Config, groups []Group) {
 	if c.Several {
 		suite.NeedsFull(t, "several servers take seconds to find each other")
@@ -29,8 +29,11 @@ func Run(t *testing.T, c Config, groups []Group) {
 		c.pace = judge.NewPace(t)
 		watch(t, c.pace, c.shared)
 	}
-	if c.Bubble {
+	switch {
+	case race.Enabled && c.Bubble:
 		defer race.OneProcessor()()
+	case c.Bubble:
+		t.Parallel() // its groups run one after the other, while scenarios on real servers wait
 	}
 	for _, group := range groups {
 		t.Run(group.Name, func(t *testing.T) {

@@ -60,13 +60,13 @@ func (s *Scenario) possible(c Config) bool {
 func (s *Scenario) chosen(c Config) bool {
 	sample, costly := s.needs&Sample != 0, s.needs&Costly != 0
 	own := s.needs&(Fair|TwoSided|Permits) != 0
-	plain := c.Mode == ClientMode && c.OverNodes == nil || c.Server == nil
+	plain := c.Mode == ClientMode && c.OverNodes == nil && !c.Layered || c.Server == nil
 	switch {
 	case c.Several:
 		return suite.Several() || sample && (own || s.needs&(OnServer|InRealTime) != 0)
 	case suite.Full(): // The race detector is slow. Under it, shared scenarios run for one kind, and on a real server only if they can run there.
 		raced := sample && !c.Bubble || (plain || own) && (!c.Bubble || c.Server == nil || s.needs&InBubble != 0)
-		return raced && !suite.Unraced() || !raced && !race.Enabled
+		return raced || !race.Enabled
 	case costly && !plain:
 		return false
 	case c.OverNodes != nil: // each command goes to several servers

@@ -3,7 +3,7 @@ package env
 import (
 	"context"
 
-	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -36,7 +36,7 @@ func (c Config) sides(l lockmw.Locker) Sides {
 func (s Sides) Reads() bool { return s.reads }
 
 // Reader returns the reading side.
-func (s Sides) Reader() lockmw.Locker { return judge.Reading(s.RW.RLocker()) }
+func (s Sides) Reader() lockmw.Locker { return recording.Reading(s.RW.RLocker()) }
 
 // Side returns the reading or the writing side.
 func (s Sides) Side(reads bool) lockmw.Locker {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -19,7 +19,7 @@ type Waiter struct {
 
 	// Set before Done is closed.
 	Ctx  context.Context
-	Held *judge.Held
+	Held *recording.Held
 	Err  error
 	At   time.Time
 }
@@ -100,7 +100,7 @@ func (w *Waiter) late() string {
 }
 
 // Gets checks that the call gets the lock.
-func (w *Waiter) Gets(within time.Duration) (context.Context, *judge.Held) {
+func (w *Waiter) Gets(within time.Duration) (context.Context, *recording.Held) {
 	w.E.T.Helper()
 	if !w.Returns(within) {
 		w.E.T.FailNow()

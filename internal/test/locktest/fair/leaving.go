@@ -14,7 +14,6 @@ var leaving = []env.Scenario{
 	env.Case("cancelled calls leave no tickets, and the others keep their order", leavers, env.Fair|env.Shares|env.Sample),
 	env.Case("killed waiters leave no tickets", killedInLine, env.Fair|env.InRealTime|env.Shares),
 	env.Case("a waiter that was considered dead returns to its old place", takenForDead, env.Fair|env.OnServer|env.InBubble),
-	env.Case("a waiter of a stopped process returns to its old place", stoppedInLine, env.Fair|env.InRealTime|env.Shares),
 }
 
 var clocks = withTickets([]env.Scenario{
@@ -92,27 +91,6 @@ func takenForDead(e *env.Env) {
 	absent.Wire.Restore()
 	q.leave(before, next)
 	q.standsWithin(env.Patience) // the removed tickets have their old places
-	q.join(c)
-	next.ends()
-	q.run()
-}
-
-func stoppedInLine(e *env.Env) {
-	p, c, q := queuer(e), e.Client(), newLine(e, e.Key("item"))
-	ctx, held := e.Lock(c, q.key)
-	lost := q.joinIn(p)
-	next := q.join(c)
-	q.join(e.Client())
-	q.joinIn(p)
-
-	p.Child.Pause(e.TB)
-	e.Pass(env.DeadAfter + 2*env.BeatInterval)
-	e.Unlock(ctx, held)
-	next.Gets(env.AcceptWindow + env.PollInterval + e.Soon)
-	p.Child.Resume(e.TB)
-	q.leave(next)
-	q.stands() // including the removed ticket
-	lost.stillWaits()
 	q.join(c)
 	next.ends()
 	q.run()

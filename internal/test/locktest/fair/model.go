@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -40,7 +40,7 @@ type call struct {
 	keep   time.Duration
 	until  time.Time // end of its wait limit; zero: no limit
 	ctx    context.Context
-	held   *judge.Held
+	held   *recording.Held
 }
 
 // A place is kept while its owner is away.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -18,7 +18,7 @@ var connections = []env.Scenario{
 	env.Case("resets every 200 ms lose nothing", resetConnections, env.InRealTime|env.OneServer|env.Shares),
 	env.Case("answers delayed by 200 ms lose nothing", lateAnswers, env.InRealTime|env.OneServer|env.Shares),
 	env.Case("late answers do not lengthen a hold", lateDeadlines, env.InRealTime|env.OneServer|env.Shares),
-	env.Case("byte-by-byte delivery loses nothing", slicedBytes, env.InRealTime|env.OneServer|env.Shares),
+	env.Case("delivery of a few bytes at a time loses nothing", slicedBytes, env.InRealTime|env.OneServer|env.Shares),
 	env.Case("killing subscriptions every 100 ms does not delay waiters", killedSubscriptions, env.InRealTime|env.Alone),
 	env.Case("a waiter gets its grant immediately although its subscription is killed just before", killedAtGrant, env.InRealTime|env.Alone|env.Sample),
 }
@@ -41,7 +41,7 @@ func proxied(e *env.Env, n int) ([]*env.Client, *redistest.Proxy) {
 
 // A kept hold is renewed by the watchdog and must survive the scenario's faults.
 type kept struct {
-	*judge.Held
+	*recording.Held
 	ctx     context.Context
 	renewed atomic.Int32 // successful renewals
 }
@@ -158,7 +158,7 @@ func lateDeadlines(e *env.Env) {
 }
 
 // covered checks that the server keeps the lock at least until the hold's deadline.
-func covered(e *env.Env, h *judge.Held) {
+func covered(e *env.Env, h *recording.Held) {
 	e.T.Helper()
 	deadline := h.Deadline()
 	left := e.Server.Admin.PTTL(e.Ctx, e.Server.RedisKey(h.Key())).Val()
@@ -169,13 +169,13 @@ func covered(e *env.Env, h *judge.Held) {
 
 func slicedBytes(e *env.Env) {
 	clients, p := proxied(e, 2)
-	// Load the scripts first: byte by byte, that takes longer than a lease.
+	// Load the scripts first: a few bytes at a time, that takes longer than a lease.
 	e.Load(clients, 1, 4).End(50, env.PollInterval+e.Soon)
 	lease := e.Ample(600 * time.Millisecond)
 	outlive(e, keep(e, clients[0], lease))
 	p.Slice()
 	long := keep(e, clients[0], lease)
-	load := e.Load(clients, 1, 3) // this alone keeps a processor busy
+	load := e.Load(clients, 1, 3)
 	outlive(e, long)
 	load.End(50, env.PollInterval+e.Soon)
 	p.Restore()

@@ -36,7 +36,7 @@ func takeMany(e *env.Env, c *env.Client, n int, lease time.Duration, then func(*
 }
 
 func floodReleased(e *env.Env) {
-	n := env.Fewer(100_000)
+	n := env.Fewer(50_000)
 	c := e.Client().Warm()
 	before := usedMemory(e)
 	takeMany(e, c, n, time.Minute, func(held *lockmw.Hold) {
@@ -44,7 +44,7 @@ func floodReleased(e *env.Env) {
 			e.T.Errorf("Unlock: %v", err)
 		}
 	})
-	const most = 2 << 20 // less than a tenth of what the keys used
+	const most = 2 << 20 // less than a fifth of what the keys used
 	e.Eventually(env.Patience, func() string {
 		if now := usedMemory(e); now > before+most {
 			return fmt.Sprintf("the server used %d bytes before and uses %d", before, now)

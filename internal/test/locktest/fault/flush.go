@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -22,7 +22,7 @@ var flushes = []env.Scenario{
 func scriptFlush(e *env.Env) {
 	key := e.Key("item")
 	var n atomic.Int32
-	e.Contend(e.Clients(3), key, 12, 20, func(*judge.Held) {
+	e.Contend(e.Clients(3), key, 12, 20, func(*recording.Held) {
 		if n.Add(1)%10 == 0 {
 			e.Server.FlushScripts()
 		}

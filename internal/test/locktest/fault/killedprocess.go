@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 )
 
 var killedProcesses = []env.Scenario{
@@ -40,7 +41,7 @@ func waitEach(e *env.Env, n int, key string) []*env.Waiter {
 }
 
 // runInAnyOrder lets waiting calls take the lock one by one in any order, each within d, and checks that tokens rise.
-func runInAnyOrder(e *env.Env, d time.Duration, before *judge.Held, waiters []*env.Waiter) {
+func runInAnyOrder(e *env.Env, d time.Duration, before *recording.Held, waiters []*env.Waiter) {
 	e.T.Helper()
 	for token, left := before.Token(), waiters; len(left) > 0; {
 		w := env.First(d, left)

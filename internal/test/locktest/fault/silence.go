@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -50,7 +50,7 @@ func silentTo(e *env.Env, c *env.Client, begin, end func()) {
 }
 
 // silentExtend calls Extend with a timeout of CallLimit while the server does not answer.
-func silentExtend(e *env.Env, held *judge.Held) {
+func silentExtend(e *env.Env, held *recording.Held) {
 	e.T.Helper()
 	ctx, cancel := context.WithTimeout(e.Ctx, env.CallLimit)
 	defer cancel()

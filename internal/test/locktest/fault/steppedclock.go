@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -34,7 +34,7 @@ func clockOff(e *env.Env, by time.Duration) {
 	clock := e.Server.NewClock(e.TB)
 	clock.Step(by)
 	a, b, key := e.Client(), e.Client(), e.Key("item")
-	e.Contend([]*env.Client{a, b}, key, 8, 20, func(*judge.Held) { e.Pass(100 * time.Microsecond) })
+	e.Contend([]*env.Client{a, b}, key, 8, 20, func(*recording.Held) { e.Pass(100 * time.Microsecond) })
 
 	ctx, held := e.Lock(a, key, lockmw.WithLease(lease))
 	e.Pass(5 * lease)
@@ -109,15 +109,16 @@ func steppedBackwards(e *env.Env) {
 func steppedBackwardsUnderLoad(e *env.Env) {
 	clock := e.Server.NewClock(e.TB)
 	key := e.Key("item")
+	rounds := env.Fewer(60)
 	var n atomic.Int32 // readers run in parallel
-	e.Contend(e.Clients(3), key, 12, 30, func(*judge.Held) {
+	e.Contend(e.Clients(3), key, 12, rounds, func(*recording.Held) {
 		e.Pass(time.Millisecond)
 		if n.Add(1)%60 == 0 {
 			clock.Step(-env.ClockStep)
 		}
 	})
-	if grants := e.Rec.Grants(key); grants != 12*30 {
-		e.T.Errorf("%d grants, want %d", grants, 12*30)
+	if grants := e.Rec.Grants(key); grants != 12*rounds {
+		e.T.Errorf("%d grants, want %d", grants, 12*rounds)
 	}
 }
 
@@ -201,7 +202,7 @@ func steppedOverAll(e *env.Env) {
 
 // runAfterStep lets waiting calls take the lock in order. Over several nodes there is no order: the calls wait at the node
 // whose clock was stepped, which cannot form a majority with the others.
-func runAfterStep(e *env.Env, before *judge.Held, waiters []*env.Waiter) {
+func runAfterStep(e *env.Env, before *recording.Held, waiters []*env.Waiter) {
 	e.T.Helper()
 	if e.Config.OverNodes != nil {
 		runInAnyOrder(e, env.PollInterval+e.Soon, before, waiters)
@@ -217,12 +218,13 @@ func steppedUnderLoad(e *env.Env) {
 	for i := range clients {
 		clients[i] = e.Client(lockmw.WithLocalPasses(0))
 	}
+	rounds := env.Fewer(60)
 	var ops atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 12 {
 		l := clients[i%len(clients)].Nth(i / len(clients))
 		wg.Go(func() {
-			for range 30 {
+			for range rounds {
 				_, held, err := e.Rec.Lock(e.Ctx, l, key)
 				if err != nil {
 					e.T.Errorf("Lock: %v", err)
@@ -242,8 +244,8 @@ func steppedUnderLoad(e *env.Env) {
 		})
 	}
 	wg.Wait()
-	if n := ops.Load(); n != 12*30 {
-		e.T.Errorf("%d grants, want %d", n, 12*30)
+	if n := int(ops.Load()); n != 12*rounds {
+		e.T.Errorf("%d grants, want %d", n, 12*rounds)
 	}
 	e.Free(clients[0], key)
 }

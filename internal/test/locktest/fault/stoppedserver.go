@@ -11,7 +11,7 @@ import (
 )
 
 var stoppedServer = []env.Scenario{
-	env.Case("contexts end on time and the queue stays", holdsAndQueueOfStoppedServer, env.InRealTime|env.Alone|env.Sample|env.Costly),
+	env.Case("contexts end on time and the queue stays", holdsAndQueueOfStoppedServer, env.InRealTime|env.Alone|env.Costly),
 }
 
 func holdsAndQueueOfStoppedServer(e *env.Env) {

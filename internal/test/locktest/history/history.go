@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -103,7 +103,7 @@ func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	ctx, hold, err := l.Lock(ctx, key, append(opts, lockmw.WithWait(wait))...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	of := Step{key: key, hold: from.N, reads: judge.Reads(l)}
+	of := Step{key: key, hold: from.N, reads: recording.Reads(l)}
 	of.weight, of.permits = weighs(l)
 	s := of
 	s.waits, s.From, s.to = wait > 0, from, h.now()

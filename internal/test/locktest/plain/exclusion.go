@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -23,10 +23,10 @@ var exclusion = []env.Scenario{
 }
 
 func contenders(e *env.Env, processes int) {
-	contenders, rounds := 64, env.Fewer(50)
+	contenders, rounds := 64, env.Fewer(25)
 	key := e.Key("item")
 	var inside env.Room
-	e.Contend(e.Clients(processes), key, contenders, rounds, func(h *judge.Held) {
+	e.Contend(e.Clients(processes), key, contenders, rounds, func(h *recording.Held) {
 		defer inside.Enter(e, h)()
 		if e.Config.Bubble { // in real time, time passes anyway
 			time.Sleep(100 * time.Microsecond) // work

@@ -3,6 +3,7 @@ package plain
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/env"
@@ -38,22 +39,26 @@ var guards = map[string]func(context.Context, lockmw.Locker, string, func(contex
 // itself is a KeyFunc for inputs that are keys.
 func itself(_ context.Context, key string) (string, error) { return key, nil }
 
-// stopsAtLoss runs a function whose hold ends with the error want. The function returns its context's error and its own.
+// stopsAtLoss runs functions whose holds end with the error want. Each returns its context's error and its own.
 func stopsAtLoss(e *env.Env, want error, lose func(*env.Client), opts ...lockmw.Option) {
+	var wg sync.WaitGroup
 	for name, guard := range guards {
 		c, mine := e.Client(), errors.New("stopped half-way")
-		err := guard(e.Ctx, c, e.Key("user"), func(ctx context.Context) error {
-			lose(c)
-			if !e.Ends(ctx) {
-				return nil
+		wg.Go(func() {
+			err := guard(e.Ctx, c, e.Key("user"), func(ctx context.Context) error {
+				lose(c)
+				if !e.Ends(ctx) {
+					return nil
+				}
+				return errors.Join(mine, ctx.Err())
+			}, opts...)
+			e.Is(name, err, want, mine, context.Canceled)
+			if _, ok := errors.AsType[*lockmw.Error](err); !ok {
+				e.T.Errorf("%s: %v is not an *Error", name, err)
 			}
-			return errors.Join(mine, ctx.Err())
-		}, opts...)
-		e.Is(name, err, want, mine, context.Canceled)
-		if _, ok := errors.AsType[*lockmw.Error](err); !ok {
-			e.T.Errorf("%s: %v is not an *Error", name, err)
-		}
+		})
 	}
+	wg.Wait()
 }
 
 func ownError(e *env.Env) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -68,7 +68,7 @@ func overlappingSets(e *env.Env) {
 				for _, f := range leave {
 					f()
 				}
-				if err := judge.UnlockAll(held); err != nil {
+				if err := recording.UnlockAll(held); err != nil {
 					e.T.Errorf("Unlock: %v", err)
 				}
 			}
@@ -102,7 +102,7 @@ func busySet(e *env.Env) {
 	for _, key := range keys {
 		e.Busy(other, key)
 	}
-	if err := judge.UnlockAll(all); err != nil {
+	if err := recording.UnlockAll(all); err != nil {
 		e.T.Error(err)
 	}
 }

@@ -9,45 +9,41 @@ import (
 )
 
 var waitersShown = []env.Scenario{
-	env.Case("an Inspector counts waiters in the holder's process", waitersHereShown, env.OnServer|env.OneNode|env.Shares|env.Sample),
-	env.Case("an Inspector counts waiters in another process", waitersElsewhereShown, env.OnServer|env.OneNode|env.Shares|env.Sample),
+	waitersOf("a usual lease", lockmw.WithLease(30*time.Second), true),
+	waitersOf("a usual lease", lockmw.WithLease(30*time.Second), false),
+	waitersOf("a long lease", lockmw.WithLease(time.Hour), true), // with rare renewals
+	waitersOf("a long lease", lockmw.WithLease(time.Hour), false),
+	waitersOf("a fixed lease", lockmw.WithFixedLease(time.Minute), true), // without renewals
+	waitersOf("a fixed lease", lockmw.WithFixedLease(time.Minute), false),
 	env.Case("waiters are counted while the lock changes hands", waitersAmidTrafficShown, env.OnServer|env.OneNode|env.Excludes|env.InBubble),
 }
 
-// renewedOrNot are holds with frequent, rare and no renewals.
-var renewedOrNot = map[string]lockmw.Option{
-	"a usual lease": lockmw.WithLease(30 * time.Second),
-	"a long lease":  lockmw.WithLease(time.Hour),
-	"a fixed lease": lockmw.WithFixedLease(time.Minute),
-}
-
-func waitersHereShown(e *env.Env) {
-	for lease, opt := range renewedOrNot {
-		c := e.Client()
-		waitersAreShown(e, lease, opt, c, c)
-	}
-}
-
-func waitersElsewhereShown(e *env.Env) {
-	for lease, opt := range renewedOrNot {
-		waitersAreShown(e, lease, opt, e.Client(), e.Client())
-	}
+// waitersOf returns the scenario of calls that wait for a hold with the lease, in the holder's process or in another one.
+func waitersOf(lease string, opt lockmw.Option, here bool) env.Scenario {
+	where := map[bool]string{true: "the holder's process", false: "another process"}[here]
+	return env.Case("an Inspector counts waiters in "+where+", with "+lease, func(e *env.Env) {
+		holder, waiting := e.Client(), e.Client()
+		if here {
+			waiting = holder
+		}
+		waitersAreShown(e, opt, holder, waiting)
+	}, env.OnServer|env.OneNode|env.Shares|env.Sample)
 }
 
 // waitersAreShown makes ten calls of one process wait for a hold and give up.
-func waitersAreShown(e *env.Env, lease string, opt lockmw.Option, holder, waiting *env.Client) {
+func waitersAreShown(e *env.Env, opt lockmw.Option, holder, waiting *env.Client) {
 	key := e.Key("task")
 	ctx, held := e.Lock(holder.Rival, key, opt)
-	showsWaiting(e, lease, key, 0)
+	showsWaiting(e, key, 0)
 	calls := make([]*env.Waiter, 10)
 	for i := range calls {
 		calls[i] = e.Wait(waiting.Sides, key, opt)
 	}
-	showsWaiting(e, lease, key, len(calls))
+	showsWaiting(e, key, len(calls))
 	status := e.Server.Status(key)
 	for _, w := range status.Waiters {
 		if isHere := w.Process == status.Holders[0].Process; isHere != (holder == waiting) || w.Mode == "" || w.Since.IsZero() && w.Ticket != "" {
-			e.T.Errorf("with %s, a waiter is %+v; the holder is %+v", lease, w, status.Holders[0])
+			e.T.Errorf("a waiter is %+v; the holder is %+v", w, status.Holders[0])
 		}
 	}
 	const stay = 3
@@ -58,18 +54,18 @@ func waitersAreShown(e *env.Env, lease string, opt lockmw.Option, holder, waitin
 		}
 	}
 	leave(calls[stay:])
-	showsWaiting(e, lease, key, stay)
+	showsWaiting(e, key, stay)
 	leave(calls[:stay])
-	showsWaiting(e, lease, key, 0)
+	showsWaiting(e, key, 0)
 	e.Unlock(ctx, held)
 }
 
 // showsWaiting checks that an Inspector shows the number of waiting calls within a second.
-func showsWaiting(e *env.Env, lease, key string, want int) {
+func showsWaiting(e *env.Env, key string, want int) {
 	e.T.Helper()
 	e.Eventually(time.Second+e.Soon, func() string {
 		if status := e.Server.Status(key); status.Waiting() != want {
-			return fmt.Sprintf("with %s, an Inspector shows %d waiting calls, want %d: %+v", lease, status.Waiting(), want, status.Waiters)
+			return fmt.Sprintf("an Inspector shows %d waiting calls, want %d: %+v", status.Waiting(), want, status.Waiters)
 		}
 		return ""
 	})

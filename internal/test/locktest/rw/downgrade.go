@@ -5,15 +5,14 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
 var downgrades = []env.Scenario{
 	env.Case("a downgrade admits waiting readers but no writer", downgradeAdmits, env.TwoSided|env.Shares|env.Sample),
 	env.Case("a downgrade admits 300 waiting readers", func(e *env.Env) { admitsAll(e, true) }, env.TwoSided|env.Shares),
-	env.Case("a downgraded hold is renewed, and lost when its renewals fail", downgradedIsRenewed, env.TwoSided|env.OnServer|env.Shares),
 	env.Case("a downgraded hold keeps its fixed lease", downgradedEnds, env.TwoSided|env.Shares),
 	env.Case("an invalid downgrade is refused and changes nothing", downgradeRefused, env.TwoSided|env.Shares),
 	env.Case("a downgrade of a lost hold is refused and spares the next holder", downgradeLost, env.TwoSided|env.Shares),
@@ -22,7 +21,7 @@ var downgrades = []env.Scenario{
 }
 
 // downgrade downgrades a write hold to a read hold.
-func downgrade(e *env.Env, c *env.Client, h *judge.Held) {
+func downgrade(e *env.Env, c *env.Client, h *recording.Held) {
 	e.T.Helper()
 	if err := h.Share(func() error { return c.RW.Downgrade(e.Ctx, h.Hold) }); err != nil {
 		e.T.Errorf("Downgrade: %v", err)
@@ -59,25 +58,6 @@ func downgradeAdmits(e *env.Env) {
 	release(e, next)
 	e.Unlock(late.Gets(e.Soon))
 	e.Unlock(last.Gets(e.Soon))
-}
-
-func downgradedIsRenewed(e *env.Env) {
-	lease := e.Ample(600 * time.Millisecond)
-	c, other, key := e.Client(), e.Client(), e.Key("item")
-	ctx, held := e.Lock(c.RW, key, lockmw.WithLease(lease))
-	downgrade(e, c, held)
-	e.Pass(2 * lease)
-	if err := ctx.Err(); err != nil {
-		e.T.Fatalf("the hold has ended: %v", context.Cause(ctx))
-	}
-	e.Busy(other.RW, key)
-	c.Wire.Silence()
-	w := e.Wait(other.RW, key)
-	e.Ends(ctx)
-	e.Is("the cause of the context's end", context.Cause(ctx), lockmw.ErrLost)
-	e.Unlock(w.Gets(lease + env.PollInterval + e.Soon))
-	c.Wire.Restore()
-	e.Is("Unlock of a lost hold", held.Unlock(), lockmw.ErrLost)
 }
 
 func downgradedEnds(e *env.Env) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -25,7 +25,7 @@ var readerLeases = []env.Scenario{
 }
 
 // alive checks that the holds have not ended.
-func alive(e *env.Env, holds ...*judge.Held) {
+func alive(e *env.Env, holds ...*recording.Held) {
 	e.T.Helper()
 	for _, h := range holds {
 		if err := h.Ctx.Err(); err != nil {
@@ -35,7 +35,7 @@ func alive(e *env.Env, holds ...*judge.Held) {
 }
 
 // endsAt checks that a hold is lost at the given time.
-func endsAt(e *env.Env, h *judge.Held, at time.Time) {
+func endsAt(e *env.Env, h *recording.Held, at time.Time) {
 	e.T.Helper()
 	e.Lost(h.Ctx, h)
 	if off := time.Since(at); off < -time.Second/10 || e.Pace.Since(at) > e.Soon {
@@ -48,14 +48,14 @@ func eachEndsByItself(e *env.Env, clients ...*env.Client) {
 	lease := e.Ample(300 * time.Millisecond)
 	a, b, key := clients[0], clients[len(clients)-1], e.Key("item")
 	type limited struct {
-		*judge.Held
+		*recording.Held
 		at time.Time
 	}
 	takes := func(c *env.Client, after time.Duration, opt lockmw.Option) limited {
 		at := time.Now().Add(after)
 		return limited{read(e, c, key, lockmw.WithLease(lease), opt), at}
 	}
-	renewed := []*judge.Held{read(e, a, key, lockmw.WithLease(lease)), read(e, b, key, lockmw.WithLease(lease))}
+	renewed := []*recording.Held{read(e, a, key, lockmw.WithLease(lease)), read(e, b, key, lockmw.WithLease(lease))}
 	fixed := takes(b, lease, lockmw.WithFixedLease(lease))
 	limit := takes(a, 2*lease, lockmw.WithMaxHold(2*lease))
 	extended := takes(a, 3*lease, lockmw.WithFixedLease(lease))
@@ -163,7 +163,7 @@ func leasesDoNotAddUp(e *env.Env) {
 	lease := e.Ample(2 * time.Second)
 	clients, key := e.Clients(3), e.Key("item")
 	start := time.Now()
-	var holds []*judge.Held
+	var holds []*recording.Held
 	for i := range 12 {
 		holds = append(holds, read(e, clients[i%3], key, lockmw.WithFixedLease(lease-time.Duration(i%4)*lease/8)))
 	}
@@ -192,7 +192,7 @@ func cutOffBesideOthers(e *env.Env) {
 	const lease = 600 * time.Millisecond
 	a, b, key := e.Client(), e.Client(), e.Key("item")
 	lost := read(e, a, key, lockmw.WithLease(lease))
-	holds := []*judge.Held{read(e, b, key, lockmw.WithLease(lease)), read(e, b, key, lockmw.WithLease(3*lease))}
+	holds := []*recording.Held{read(e, b, key, lockmw.WithLease(lease)), read(e, b, key, lockmw.WithLease(3*lease))}
 	w := e.Wait(b.RW, key)
 	sharesOf(e, key, 3, 0)
 	a.Wire.Cut()
@@ -225,7 +225,7 @@ func sharesOf(e *env.Env, key string, n int, within time.Duration) {
 
 func expiredLocally(e *env.Env) {
 	c, key := e.Client(), e.Key("item")
-	holds := []*judge.Held{read(e, c, key), read(e, c, key)}
+	holds := []*recording.Held{read(e, c, key), read(e, c, key)}
 	w := e.Wait(c.RW, key)
 	e.Rec.Forfeit()
 	e.Local.Expire(key)

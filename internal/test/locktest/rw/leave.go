@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -42,7 +42,7 @@ func instants(e *env.Env) int {
 }
 
 // meet releases a hold and, at about the same time, cancels a call that waits for it.
-func meet(e *env.Env, held *judge.Held, w *env.Waiter) {
+func meet(e *env.Env, held *recording.Held, w *env.Waiter) {
 	e.T.Helper()
 	released := make(chan struct{})
 	go func() {
@@ -83,7 +83,7 @@ func writerCancelledAtGrant(e *env.Env) {
 func closeEndsBothSides(e *env.Env) {
 	a, b := e.Client(), e.Client()
 	mine, theirs, shared := e.Key("item"), e.Key("item"), e.Key("item")
-	reading := []*judge.Held{read(e, a, mine), read(e, a, mine), read(e, a, shared)}
+	reading := []*recording.Held{read(e, a, mine), read(e, a, mine), read(e, a, shared)}
 	held := write(e, b, theirs)
 	kept := read(e, b, shared)
 	waiting := []*env.Waiter{e.Wait(a.Reader(), theirs), e.Wait(a.Reader(), theirs), e.Wait(a.RW, theirs), e.Wait(a.RW, shared)}
@@ -147,7 +147,7 @@ func closeBothUnderLoad(e *env.Env) {
 func shutdownWaitsForReaders(e *env.Env) {
 	lease := e.Ample(600 * time.Millisecond)
 	a, b, key := e.Client(), e.Client(), e.Key("item")
-	holds := []*judge.Held{read(e, a, key, lockmw.WithLease(lease)), read(e, a, key, lockmw.WithLease(lease))}
+	holds := []*recording.Held{read(e, a, key, lockmw.WithLease(lease)), read(e, a, key, lockmw.WithLease(lease))}
 	w := e.Wait(a.RW, key)
 	var shutdown error
 	returned := make(chan struct{})

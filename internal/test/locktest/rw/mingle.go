@@ -31,7 +31,7 @@ const (
 func Mingle(t *testing.T, c env.Config, length time.Duration, seed uint64) {
 	e := env.New(t, c)
 	e.Rec.KeepSpans()
-	f := &fray{e: e, seed: seed, key: e.Key("item"), rng: rand.New(rand.NewPCG(seed, 0)), faults: judge.NewTally()}
+	f := &fray{e: e, seed: seed, key: e.Key("item"), rng: rand.New(rand.NewPCG(seed, 0)), faults: env.NewTally()}
 	for i := range mingleChildren {
 		f.slots = append(f.slots, f.start(i))
 	}
@@ -58,7 +58,7 @@ type fray struct {
 	seed   uint64
 	key    string
 	rng    *rand.Rand
-	faults *judge.Tally
+	faults *env.Tally
 	slots  []*minglings
 	births uint64
 

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -36,7 +36,7 @@ type model struct {
 	key     string
 	sides   bool            // it has two sides
 	inside  context.Context // of a hold of another key
-	another *judge.Held
+	another *recording.Held
 	owners  []*owner // current holders
 	queue   []*rwCall
 	closed  []*lockmw.Hold // unlocked holds
@@ -56,7 +56,7 @@ type rwCall struct {
 type owner struct {
 	c     *env.Client
 	fixed bool
-	held  *judge.Held
+	held  *recording.Held
 	holds []*rwHold
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -42,7 +42,7 @@ func (m *model) call(t *rapid.T, reads bool) {
 }
 
 // granted adds an owner.
-func (m *model) granted(call *rwCall, ctx context.Context, held *judge.Held) {
+func (m *model) granted(call *rwCall, ctx context.Context, held *recording.Held) {
 	switch token := held.Token(); {
 	case call.reads && token < m.written, !call.reads && token <= m.written:
 		m.e.T.Errorf("token %d after the writer's %d", token, m.written)

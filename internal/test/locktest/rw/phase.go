@@ -4,8 +4,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -14,24 +14,23 @@ var phases = []env.Scenario{
 	env.Case("a stream of readers delays a writer by one phase", readersKeepComing, env.TwoSided|env.Shares),
 	env.Case("a stream of writers delays a reader by one writer", writersKeepComing, env.TwoSided|env.Shares),
 	env.Case("a writer's release admits 300 readers, with no writer in between", func(e *env.Env) { admitsAll(e, false) }, env.TwoSided|env.Shares),
-	env.Case("readers and single writers take turns", phasesAlternate, env.TwoSided|env.Shares),
 	env.Case("readers carry the token of the writer before them", tokensOfPhases, env.TwoSided|env.Shares|env.Sample),
 }
 
-func read(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) *judge.Held {
+func read(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) *recording.Held {
 	e.T.Helper()
 	_, held := e.Lock(c.Reader(), key, opts...)
 	return held
 }
 
-func write(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) *judge.Held {
+func write(e *env.Env, c *env.Client, key string, opts ...lockmw.Option) *recording.Held {
 	e.T.Helper()
 	_, held := e.Lock(c.RW, key, opts...)
 	return held
 }
 
 // release unlocks holds that were not lost.
-func release(e *env.Env, holds ...*judge.Held) {
+func release(e *env.Env, holds ...*recording.Held) {
 	e.T.Helper()
 	for _, h := range holds {
 		e.Unlock(h.Ctx, h)
@@ -39,7 +38,7 @@ func release(e *env.Env, holds ...*judge.Held) {
 }
 
 // together checks that all calls get the lock immediately, without any of them unlocking.
-func together(e *env.Env, waiters []*env.Waiter) (holds []*judge.Held) {
+func together(e *env.Env, waiters []*env.Waiter) (holds []*recording.Held) {
 	e.T.Helper()
 	start := time.Now()
 	for _, w := range waiters {
@@ -129,7 +128,7 @@ func writersKeepComing(e *env.Env) {
 }
 
 // admit admits the waiting readers by releasing or downgrading a write hold.
-func admit(e *env.Env, c *env.Client, writer *judge.Held, downgrades bool) {
+func admit(e *env.Env, c *env.Client, writer *recording.Held, downgrades bool) {
 	e.T.Helper()
 	if downgrades {
 		downgrade(e, c, writer)
@@ -171,7 +170,7 @@ func admitsAll(e *env.Env, downgrades bool) {
 }
 
 // admitted checks that do admits all readers together.
-func admitted(e *env.Env, n int, do func(), readers []*env.Waiter) []*judge.Held {
+func admitted(e *env.Env, n int, do func(), readers []*env.Waiter) []*recording.Held {
 	e.T.Helper()
 	for _, r := range readers {
 		r.IsWaiting()
@@ -181,34 +180,6 @@ func admitted(e *env.Env, n int, do func(), readers []*env.Waiter) []*judge.Held
 		readers[len(readers)-1].Returns(4 * e.Soon) // this many take time on a busy machine
 	}
 	return together(e, readers)
-}
-
-func phasesAlternate(e *env.Env) {
-	clients, key := e.Clients(3), e.Key("item")
-	held := write(e, clients[0], key)
-	for round := range 5 {
-		readers := []*env.Waiter{
-			e.Wait(clients[round%3].Reader(), key), e.Wait(clients[(round+1)%3].Reader(), key),
-		}
-		writers := []*env.Waiter{e.Wait(clients[(round+2)%3].RW, key), e.Wait(clients[round%3].RW, key)}
-		readers = append(readers, e.Wait(clients[(round+2)%3].Reader(), key))
-		release(e, held)
-		holds := together(e, readers)
-		next := behind(e, clients[1], key) // queued while others read and writers wait
-		release(e, holds[0])
-		release(e, holds[2])
-		writers[0].IsWaiting()
-		release(e, holds[1])
-		_, held = writers[0].Gets(e.Soon)
-		writers[1].IsWaiting()
-		next.IsWaiting()
-		release(e, held)
-		_, reader := next.Gets(e.Soon)
-		writers[1].IsWaiting()
-		release(e, reader)
-		_, held = writers[1].Gets(e.Soon)
-	}
-	release(e, held)
 }
 
 func tokensOfPhases(e *env.Env) {

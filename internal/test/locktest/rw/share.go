@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -33,9 +33,9 @@ func scripts(c *env.Client, key string) (sent []redistest.Command) {
 }
 
 // readsOf takes n read holds of key.
-func readsOf(e *env.Env, c *env.Client, key string, n int, opts ...lockmw.Option) []*judge.Held {
+func readsOf(e *env.Env, c *env.Client, key string, n int, opts ...lockmw.Option) []*recording.Held {
 	e.T.Helper()
-	holds := make([]*judge.Held, n)
+	holds := make([]*recording.Held, n)
 	for i := range holds {
 		holds[i] = read(e, c, key, opts...)
 	}

@@ -3,8 +3,8 @@ package rw
 import (
 	"errors"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -14,7 +14,7 @@ var readWriteTries = []env.Scenario{
 
 func tryNamesHolders(e *env.Env) {
 	clients, key := e.Clients(3), e.Key("item")
-	holds := []*judge.Held{read(e, clients[0], key), read(e, clients[1], key)}
+	holds := []*recording.Held{read(e, clients[0], key), read(e, clients[1], key)}
 	names(e, clients[2].RW, key, holds...)
 	w := e.Wait(clients[2].RW, key)
 	names(e, clients[2].Reader(), key, holds...)
@@ -27,7 +27,7 @@ func tryNamesHolders(e *env.Env) {
 }
 
 // names checks that TryLock fails with the holders' tokens in its error.
-func names(e *env.Env, l lockmw.Locker, key string, holds ...*judge.Held) {
+func names(e *env.Env, l lockmw.Locker, key string, holds ...*recording.Held) {
 	e.T.Helper()
 	_, _, err := e.Rec.Lock(e.Ctx, l, key, lockmw.WithWait(0))
 	failure, ok := errors.AsType[*lockmw.Error](err)

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/lockmw/go/fairlock"
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest"
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/locktest/fault"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
@@ -28,7 +28,7 @@ var kinds = map[string]func(c *lockmw.Client) lockmw.Locker{
 type crowds struct {
 	e     *env.Env
 	keys  map[string]string // by kind
-	kept  map[string]*judge.Held
+	kept  map[string]*recording.Held
 	rival *env.Client // contends with kept
 	stop  []func()
 }
@@ -39,7 +39,7 @@ func startCrowds(t *testing.T, start func(t *testing.T) replaceable, lease time.
 	e, servers := newEnv(t, start)
 	master := servers.master(e.Server.RedisKey(e.Key("first")))
 	opts = append(opts, lockmw.WithUnlockTimeout(env.Patience))
-	all := &crowds{e: e, keys: make(map[string]string), kept: make(map[string]*judge.Held), rival: e.Client(opts...)}
+	all := &crowds{e: e, keys: make(map[string]string), kept: make(map[string]*recording.Held), rival: e.Client(opts...)}
 	keyAt := func(kind string) string {
 		for {
 			if key := e.Key(kind); servers.master(e.Server.RedisKey(key)) == master {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/redistest"
 )
@@ -97,7 +96,7 @@ func (s *soak) change(do func(c *redistest.Cluster, key string) bool) func() {
 // faults are the faults of a soak.
 type faults struct {
 	s      *soak
-	counts *judge.Tally
+	counts *env.Tally
 	lifts  []lift
 	paused bool // the server is paused
 

@@ -79,7 +79,7 @@ func (s *soak) heard(l *life, r *loadReport) {
 	p := l.slot
 	switch r.Event {
 	case loadGranted:
-		s.audit.Grant(r.Key, &judge.Entry{Process: l.process(), Token: r.Token, Asked: r.Asked, Granted: r.At, Deadline: r.Deadline})
+		s.audit.Grant(r.Key, &Entry{Process: l.process(), Token: r.Token, Asked: r.Asked, Granted: r.At, Deadline: r.Deadline})
 	case loadRenewed:
 		s.audit.Extend(r.Key, r.Token, r.Deadline)
 	case loadEnded:

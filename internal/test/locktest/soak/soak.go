@@ -47,8 +47,8 @@ type soak struct {
 	seed   uint64
 	rng    *rand.Rand
 	keys   []string
-	audit  *judge.Audit
-	counts *judge.Tally // of calls, by result
+	audit  *Audit
+	counts *env.Tally // of calls, by result
 	memory memories
 	slots  []*slot
 	faults faults
@@ -73,7 +73,7 @@ func Soak(t *testing.T, c env.Config, length time.Duration, seed uint64) {
 
 func newSoak(t *testing.T, c env.Config, seed uint64) *soak {
 	s := &soak{
-		t: t, seed: seed, faults: faults{counts: judge.NewTally(), deposed: make(map[int]bool)}, rng: rand.New(rand.NewPCG(seed, 0)), audit: judge.NewAudit(), counts: judge.NewTally(),
+		t: t, seed: seed, faults: faults{counts: env.NewTally(), deposed: make(map[int]bool)}, rng: rand.New(rand.NewPCG(seed, 0)), audit: NewAudit(), counts: env.NewTally(),
 		e: env.New(t, c),
 	}
 	s.faults.s = s

@@ -1,4 +1,4 @@
-package judge
+package recording
 
 import (
 	"slices"
@@ -25,7 +25,6 @@ type record struct {
 	eras   []era
 	tokens tokens
 	grants int
-	spans  []*Span
 }
 
 func (r *Recorder) record(key string) *record {
@@ -58,25 +57,14 @@ func (t *tokens) before(reads bool) int64 {
 	return t.last
 }
 
-// follows reports whether a token may come after another one.
-func follows(token, before int64, reads bool) bool { return token > before || reads && token == before }
-
 // An era is the time between two losses of the server's data. The token of a hold tells its era.
 type era struct {
 	holders []*Held // one writer, or readers
 	tokens  tokens
 }
 
-func (r *Recorder) eraOf(token int64) int {
-	n := 0
-	for n < len(r.losses) && r.losses[n] <= token {
-		n++
-	}
-	return n
-}
-
 func (r *Recorder) era(k *record, token int64) *era {
-	n := r.eraOf(token)
+	n := r.spans.Era(token)
 	for len(k.eras) <= n {
 		k.eras = append(k.eras, era{})
 	}

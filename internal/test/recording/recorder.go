@@ -1,6 +1,5 @@
-// Package judge checks that locks keep their guarantees. It records the calls and holds of this process and of others, and
-// reports violations.
-package judge
+// Package recording records the calls of a scenario, in this process and in others, and checks that locks keep their guarantees.
+package recording
 
 import (
 	"context"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -27,20 +27,21 @@ import (
 // A Recorder is safe for concurrent use.
 type Recorder struct {
 	slack time.Duration // how late a call may return
-	Pace  *Pace
+	Pace  *judge.Pace
+	spans *judge.Spans // compares holds of several processes
 
 	mu         sync.Mutex
 	keys       map[string]*record
-	pending    int     // calls that have not returned
-	losses     []int64 // when the server lost its data, by the clock that seeds tokens
-	passed     bool    // since a loss, processes may have passed on older locks
-	spanned    bool    // keep spans, for holds of other processes
+	pending    int  // calls that have not returned
+	lost       bool // the server has lost data
+	passed     bool // since a loss, processes may have passed on older locks
+	spanned    bool // compare the holds of this process with holds of others
 	violations []string
 }
 
 // NewRecorder returns a Recorder that accepts calls which return up to slack late.
 func NewRecorder(slack time.Duration) *Recorder {
-	return &Recorder{slack: slack, keys: make(map[string]*record)}
+	return &Recorder{slack: slack, spans: judge.NewSpans(), keys: make(map[string]*record)}
 }
 
 // A Held is a recorded hold. Call its Unlock, not the Hold's.
@@ -49,9 +50,9 @@ type Held struct {
 	Ctx        context.Context
 	r          *Recorder
 	record     *record
-	span       *Span // nil without spans
-	Nth        int   // number of this grant of the key
-	Reads      bool  // a read lock
+	span       *judge.Span // nil without spans
+	Nth        int         // number of this grant of the key
+	Reads      bool        // a read lock
 	forfeited  bool
 	superseded bool
 }
@@ -142,7 +143,7 @@ func (r *Recorder) end(inner context.Context, c *call, hold *lockmw.Hold, err er
 		r.violate("%q: the call returned %v after its context had ended", c.key, now.Sub(*ended))
 	}
 	took := now.Sub(c.start)
-	if took-r.slack-r.Pace.lost(c.start, now) > c.wait {
+	if r.Pace.Between(c.start, now)-r.slack > c.wait {
 		r.violate("%q: a wait of at most %v took %v", c.key, c.wait, took)
 	}
 	if err == nil {
@@ -187,7 +188,7 @@ func (r *Recorder) granted(ctx context.Context, c *call, hold *lockmw.Hold) *Hel
 		before = max(before, c.before)
 	}
 	// A reader's token is the last one that the server knows; the server may have lost later ones.
-	if forgot := len(r.losses) > 0; !follows(hold.Token(), before, h.Reads) && !(h.Reads && forgot) {
+	if !judge.Follows(hold.Token(), before, h.Reads) && !(h.Reads && r.lost) {
 		r.violate("%q: token %d after %d", c.key, hold.Token(), before)
 	}
 	era.enter(h)
@@ -196,8 +197,10 @@ func (r *Recorder) granted(ctx context.Context, c *call, hold *lockmw.Hold) *Hel
 	k.grants++
 	h.Nth = k.grants
 	if r.spanned {
-		h.span = &Span{token: hold.Token(), From: MachineTime(now), Reads: h.Reads, held: h}
-		k.spans = append(k.spans, h.span)
+		h.span = r.spans.Report(nil, judge.Report{
+			Event: judge.Granted, Key: c.key, Token: hold.Token(), Reads: h.Reads, At: judge.MachineTime(now),
+		})
+		h.span.Live = h.Deadline
 	}
 	return h
 }
@@ -215,7 +218,7 @@ func (h *Held) Unlock() error { return h.End(h.Hold.Unlock) }
 func (h *Held) End(unlock func() error) error {
 	h.r.mu.Lock()
 	h.r.era(h.record, h.Token()).leave(h)
-	h.span.end(time.Now())
+	h.r.spans.End(h.span, time.Now())
 	superseded := h.superseded
 	h.r.mu.Unlock()
 	err := unlock()
@@ -231,7 +234,7 @@ func (h *Held) End(unlock func() error) error {
 func (h *Held) Share(do func() error) error {
 	h.r.mu.Lock()
 	h.Reads = true // readers may be admitted before do returns
-	h.span.share(MachineTime(time.Now()))
+	h.r.spans.Report(h.span, judge.Report{Event: judge.Shared, At: judge.MachineTime(time.Now())})
 	h.r.mu.Unlock()
 	return do()
 }
@@ -257,8 +260,8 @@ func (r *Recorder) Forfeit() {
 func (r *Recorder) Lose(passed bool, lose func() int64) {
 	r.mu.Lock() // judge no event after the loss before the loss is recorded
 	defer r.mu.Unlock()
-	r.losses = append(r.losses, lose())
-	r.passed = r.passed || passed
+	r.spans.Lose(passed, lose())
+	r.lost, r.passed = true, r.passed || passed
 }
 
 // Grants returns how often key was granted.
@@ -277,7 +280,7 @@ func (r *Recorder) Violations() []string {
 	if n := len(r.violations) - most; n > 0 {
 		all = append(all, fmt.Sprintf("… and %d more", n))
 	}
-	for _, v := range r.overlaps() {
+	for _, v := range r.spans.Violations() {
 		all = append(all, v.String())
 	}
 	if r.pending > 0 {
@@ -285,6 +288,28 @@ func (r *Recorder) Violations() []string {
 	}
 	return all
 }
+
+// KeepSpans makes the Recorder compare holds across processes. Other processes use Report and Killed.
+func (r *Recorder) KeepSpans() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spanned = true
+}
+
+// Report records a child's report about a hold. s is the result for the hold's previous report.
+func (r *Recorder) Report(s *judge.Span, said judge.Report) *judge.Span {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if said.Event == judge.Granted {
+		k := r.record(said.Key)
+		k.tokens.add(said.Token, said.Reads)
+		k.grants++
+	}
+	return r.spans.Report(s, said)
+}
+
+// Killed records that the process of a hold was killed at t.
+func (r *Recorder) Killed(s *judge.Span, t time.Time) { r.spans.End(s, t) }
 
 func (r *Recorder) violate(format string, args ...any) {
 	r.violations = append(r.violations, fmt.Sprintf(format, args...))
