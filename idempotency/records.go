@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -83,11 +84,8 @@ func (s *storeRecords) void(held context.Context, c *claim, err error) {
 	}
 	go func() {
 		defer cancel()
-		for pause := 50 * time.Millisecond; !try() && ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
+		for rest := 50 * time.Millisecond; !try() && pause.For(ctx, rest); {
+			rest = min(2*rest, 2*time.Second)
 		}
 	}()
 }

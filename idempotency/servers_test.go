@@ -72,7 +72,10 @@ var serverTests = []struct {
 func onServer(t *testing.T, d redistest.Deployment) {
 	t.Helper()
 	for _, c := range serverTests {
-		t.Run(c.name, func(t *testing.T) { c.test(t, newSite(d)) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t, newSite(d))
+		})
 	}
 }
 

@@ -31,16 +31,8 @@ func (v *view) record(s *lockmw.Status, at, now time.Time) *record {
 	}
 	shown := &record{
 		State: r.State, Outcome: recordview.Outcome(r), Status: r.Status, Size: r.Size, Earlier: r.Earlier, Silent: r.Silent,
-		Token: r.Token, KeptFor: millisOf(r.TTL - now.Sub(at)),
+		Token: r.Token, Began: recordview.Time(r.Began), Ended: recordview.Time(r.Ended), KeptFor: millisOf(r.TTL - now.Sub(at)),
 	}
 	shown.Sentence, shown.Hint = recordview.Explain(r, len(s.Holders) > 0)
-	if !r.Began.IsZero() {
-		began := r.Began.UTC()
-		shown.Began = &began
-	}
-	if !r.Ended.IsZero() {
-		ended := r.Ended.UTC()
-		shown.Ended = &ended
-	}
 	return shown
 }

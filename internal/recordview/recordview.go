@@ -3,6 +3,7 @@ package recordview
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/lockmw/go/lockmw"
 )
@@ -18,6 +19,15 @@ func Outcome(r *lockmw.Record) string {
 		return "unknown"
 	}
 	return "none"
+}
+
+// Time returns a time of a record as JSON shows it: in UTC, or null if it is zero.
+func Time(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
 }
 
 // Explain describes the state of a record in words, and what an operator can do about it; the hint is "" if there is nothing to do. held is
