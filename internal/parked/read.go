@@ -114,17 +114,21 @@ func (r *Reader) placesOf(queue string, locks []string) (places []place) {
 	return places
 }
 
+// allQueues returns the queues. Calls that find them outdated at the same time may each read them: none waits for another's answer.
 func (r *Reader) allQueues(ctx context.Context) ([]string, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.asked.IsZero() && time.Since(r.asked) < queuesKnownFor {
-		return r.queues, nil
+	queues, known := r.queues, !r.asked.IsZero() && time.Since(r.asked) < queuesKnownFor
+	r.mu.Unlock()
+	if known {
+		return queues, nil
 	}
 	queues, err := r.rdb.SMembers(ctx, AllQueues).Result()
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(queues)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.queues, r.asked = queues, time.Now()
 	return queues, nil
 }

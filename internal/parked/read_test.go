@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,4 +183,33 @@ func TestAReaderSaysWhatBecomesOfParkedTasks(t *testing.T) {
 		tb.do("DEL", key("c"))
 		tb.reads()
 	})
+}
+
+// A page about one key does not wait because the server does not answer another one.
+func TestAReaderThatWaitsForAnAnswerKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Mini(t).NewClient(t)
+	parkedtest.Park(t, rdb, "default", "lockmw:{item:7}", time.Now(), "a")
+	var calls atomic.Int32
+	asked, answer := make(chan struct{}), make(chan struct{})
+	rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		if cmds[0].Name() == "smembers" && calls.Add(1) == 1 {
+			close(asked)
+			<-answer
+		}
+		return send()
+	}))
+	r, first := parked.NewReader(rdb, "lockmw"), make(chan error, 1)
+	go func() {
+		_, err := r.Tasks(t.Context(), "item:7")
+		first <- err
+	}()
+	<-asked
+	if list, err := r.Tasks(t.Context(), "item:7"); err != nil || len(list.Tasks) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	close(answer)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
 }

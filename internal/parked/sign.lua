@@ -22,7 +22,7 @@ local function stored(task, id, retry, archived)
   if task.letter ~= 'p' and task.letter ~= 'w' then return nil end
   local set, first, last
   if task.state == 'retry' then
-    set, first, last = retry, task.due, task.due + 1
+    set, first, last = retry, task.due, task.due + 5 -- later if its process stood still
   elseif task.state == 'archived' and task.last and task.back ~= task.began then
     set, first, last = archived, math.floor(task.began / 1000000), task.due
   end
