@@ -3,7 +3,6 @@ package bridge_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/lockmw/go/bridge"
-	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -40,19 +38,16 @@ func each(t *testing.T, test func(s *scene)) {
 	}
 }
 
+// unnotified keeps a client from asking the server for notifications of its maintenance.
+func unnotified(o *redis.Options) {
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
 func inBubble(t *testing.T, way oldWay, test func(s *scene)) {
-	defer race.OneProcessor()()
-	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
-		s := &scene{T: t, oldWay: way, server: redistest.Piped(t)}
-		s.wire = s.server.NewWire()
-		plain := func(o *redis.Options) {
-			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-		}
-		rdb := s.server.NewClient(t, s.wire.Use, plain)
-		s.rdb = s.server.NewClient(t, plain)
-		quiet := lockmw.WithLogger(slog.New(slog.DiscardHandler))
-		s.client, s.after = usertest.ClientOf(t, rdb, quiet), usertest.ClientOf(t, s.rdb, quiet)
+	usertest.InBubble(t, func(t *testing.T, server *redistest.Server) {
+		s := &scene{T: t, oldWay: way, server: server, wire: server.NewWire(), rdb: server.NewClient(t, unnotified)}
+		rdb := server.NewClient(t, s.wire.Use, unnotified)
+		s.client, s.after = usertest.ClientOf(t, rdb), usertest.ClientOf(t, s.rdb)
 		s.locks = way.bridge(s.client, rdb)
 		t.Cleanup(s.locks.Close)
 		test(s)
@@ -216,7 +211,7 @@ func TestTheHoldEndsWhenTheOldKeyIsTakenAway(t *testing.T) {
 			s.Error("the lock of lockmw is free while the work may still stop")
 		}
 		s.aboutOld(hold.Unlock(), lockmw.ErrLost)
-		if !usertest.IsFree(s.after, key) || !s.renew(s.Context(), s.rdb, s.keys[0], "old") {
+		if !usertest.IsFree(s.after, key) || !s.holds(s, s.rdb, "old") {
 			s.Error("Unlock leaves the lock, or takes the old key from its holder")
 		}
 	})
@@ -240,7 +235,7 @@ func TestUnlockReportsThatTheOldKeyHasAnotherHolder(t *testing.T) {
 		s.rdb.Del(s.Context(), s.keys...)
 		s.takeAll(s, s.rdb, "old")
 		s.aboutOld(hold.Unlock(), lockmw.ErrLost)
-		if !s.renew(s.Context(), s.rdb, s.keys[0], "old") {
+		if !s.holds(s, s.rdb, "old") {
 			s.Error("Unlock has deleted the key of another holder")
 		}
 	})
@@ -264,7 +259,7 @@ func TestALostAnswerToTheReleaseIsNoLoss(t *testing.T) {
 		}()
 		usertest.Unlock(s, hold)
 		<-taken
-		if !s.renew(s.Context(), s.rdb, s.keys[0], "old") {
+		if !s.holds(s, s.rdb, "old") {
 			s.Error("the repetition has deleted the key of the next holder")
 		}
 	})

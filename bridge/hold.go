@@ -102,10 +102,7 @@ func (h *hold) Deadline() clock.Instant {
 func (h *hold) ownDeadline() clock.Instant {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if most := h.MaxEnd(); !most.IsZero() && most.Before(h.oldEnds) {
-		return most
-	}
-	return h.oldEnds
+	return h.EndsBy(h.oldEnds)
 }
 
 // Expired implements core.Hold.

@@ -48,9 +48,19 @@ func oldWays() []oldWay {
 
 // takeAll takes all keys of a lock as the old library does. It reports whether it has got enough of them.
 func (w *oldWay) takeAll(t testing.TB, rdb redis.Cmdable, value string) bool {
+	return w.succeeds(t, rdb, value, w.take)
+}
+
+// holds reports whether the old library has enough keys of a lock with the value.
+func (w *oldWay) holds(t testing.TB, rdb redis.Cmdable, value string) bool {
+	return w.succeeds(t, rdb, value, w.renew)
+}
+
+// succeeds reports whether an operation of the old library succeeds at enough keys.
+func (w *oldWay) succeeds(t testing.TB, rdb redis.Cmdable, value string, op func(context.Context, redis.Cmdable, string, string) bool) bool {
 	n := 0
 	for _, key := range w.keys {
-		if w.take(t.Context(), rdb, key, value) {
+		if op(t.Context(), rdb, key, value) {
 			n++
 		}
 	}

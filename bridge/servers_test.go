@@ -3,16 +3,12 @@ package bridge_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/lockmw/go/bridge"
-	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -28,22 +24,16 @@ type several struct {
 }
 
 func overSeveral(t *testing.T, test func(s *several)) {
-	defer race.OneProcessor()()
-	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended
-		plain := func(o *redis.Options) {
-			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-		}
+	usertest.InBubble(t, func(t *testing.T, own *redistest.Server) {
 		s := &several{T: t}
 		var old []redis.Scripter
 		for range 3 {
 			server := redistest.Piped(t)
 			wire := server.NewWire()
-			s.wires, s.rdbs = append(s.wires, wire), append(s.rdbs, server.NewClient(t, plain))
-			s.servers, old = append(s.servers, server), append(old, server.NewClient(t, wire.Use, plain))
+			s.wires, s.rdbs = append(s.wires, wire), append(s.rdbs, server.NewClient(t, unnotified))
+			s.servers, old = append(s.servers, server), append(old, server.NewClient(t, wire.Use, unnotified))
 		}
-		c := usertest.ClientOf(t, redistest.Piped(t).NewClient(t, plain), lockmw.WithLogger(slog.New(slog.DiscardHandler)))
-		s.locks = bridge.Redsync(c, old[0], old[1:]...)
+		s.locks = bridge.Redsync(usertest.ClientOf(t, own.NewClient(t, unnotified)), old[0], old[1:]...)
 		t.Cleanup(s.locks.Close)
 		test(s)
 	})

@@ -33,8 +33,13 @@ func TestTheFirstLockUsesOneConnection(t *testing.T) {
 
 // A process that does one thing after the other has one connection for commands and one for messages; in a Cluster at each node.
 func TestAQuietClientHasTwoConnections(t *testing.T) {
-	t.Run("server", func(t *testing.T) { testQuietClient(t, redistest.Redis(t), 2) })
+	t.Parallel()
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		testQuietClient(t, redistest.Redis(t), 2)
+	})
 	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
 		if testing.Short() {
 			t.Skip("a Cluster takes seconds to start")
 		}

@@ -170,7 +170,5 @@ func TestForgedMessagesWriteNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if after := c.admin.DBSize(t.Context()).Val(); after > before {
-		t.Errorf("forged grants have made %d keys", after-before)
-	}
+	usertest.Eventually(t, "as many keys as before", 10*time.Second, func() bool { return c.admin.DBSize(t.Context()).Val() <= before })
 }

@@ -203,7 +203,7 @@ func TestAHoldInUseIsNotForgotten(t *testing.T) {
 			withAmnesia(t, func(a *amnesia) {
 				var unlock func() error
 				apart(func() { unlock = use(a) })
-				a.pass(12) // a forgotten hold ends within half of that
+				a.pass(8) // a forgotten hold ends earlier
 				a.busy("item:7")
 				if err := unlock(); err != nil {
 					t.Error(err)

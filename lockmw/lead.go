@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/option"
+	"github.com/lockmw/go/internal/pause"
 )
 
 // Lead elects a leader among all callers with the same key, and calls run in the elected one. It is for work that one of
@@ -121,10 +122,5 @@ const (
 // rest pauses before the next try, for at most most, or until ctx ends.
 func (b *backoff) rest(ctx context.Context, most time.Duration) {
 	b.pause = min(max(2*b.pause, minPause), maxPause)
-	timer := time.NewTimer(min(b.pause/2+rand.N(b.pause/2), most))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	pause.For(ctx, min(b.pause/2+rand.N(b.pause/2), most))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -134,7 +135,9 @@ func TestLocksUseOnlyKeysThatTheyDeclare(t *testing.T) {
 func exercise(t *testing.T, newRedis func() *redis.Client, keys []string, opts ...lockmw.ClientOption) {
 	t.Helper()
 	a, b := usertest.ClientOf(t, newRedis(), opts...), usertest.ClientOf(t, newRedis(), opts...)
+	var mu sync.Mutex
 	var took []time.Duration
+	var wg sync.WaitGroup
 	for name, of := range map[string]func(*lockmw.Client) lockmw.Locker{
 		"plain":  func(c *lockmw.Client) lockmw.Locker { return c },
 		"fair":   func(c *lockmw.Client) lockmw.Locker { return fairlock.New(c) },
@@ -142,14 +145,21 @@ func exercise(t *testing.T, newRedis func() *redis.Client, keys []string, opts .
 		"read":   func(c *lockmw.Client) lockmw.Locker { return rwlock.New(c).RLocker() },
 		"permit": func(c *lockmw.Client) lockmw.Locker { return semaphore.New(c, 1) },
 	} {
-		for _, key := range keys {
-			from := of(a)
-			if name == "read" {
-				from = rwlock.New(a)
-			}
-			took = append(took, timeHandOver(t, from, of(b), newRedis(), name+":"+key))
+		holder, waiter := usertest.ClientOf(t, newRedis(), opts...), usertest.ClientOf(t, newRedis(), opts...)
+		from, to, rdb := of(holder), of(waiter), newRedis()
+		if name == "read" {
+			from = rwlock.New(holder)
 		}
+		wg.Go(func() {
+			for _, key := range keys {
+				d := timeHandOver(t, from, to, rdb, name+":"+key)
+				mu.Lock()
+				took = append(took, d)
+				mu.Unlock()
+			}
+		})
 	}
+	wg.Wait()
 	slices.Sort(took)
 	if middle := took[len(took)/2]; middle > 500*time.Millisecond { // a poll comes after 750 ms
 		t.Errorf("messages do not arrive: hand-overs took %v", took)
@@ -180,7 +190,7 @@ func exercise(t *testing.T, newRedis func() *redis.Client, keys []string, opts .
 // force releases a lock by force.
 func force(t *testing.T, rdb *redis.Client, locks lockmw.Locker, key string, opts ...lockmw.ClientOption) {
 	t.Helper()
-	held, _ := usertest.Lock(t, t.Context(), locks, key)
+	held, _ := usertest.Lock(t, t.Context(), locks, key, lockmw.WithLease(6*time.Second)) // which a renewal after 2 s finds gone
 	i := usertest.Inspector(t, rdb, opts...)
 	status, err := i.Get(t.Context(), key)
 	if err != nil || len(status.Holders) != 1 {

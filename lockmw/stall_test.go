@@ -84,45 +84,28 @@ func TestACallThatWaitsForItselfIsLoggedOnceAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestTheLineOfAStallNamesWhereTheHolderTookTheLock(t *testing.T) {
-	for _, stacks := range []bool{false, true} {
+// Missing facts are left out: labels, where the holder took the lock, or the caller of the first function of a goroutine.
+func TestTheLineOfAStallSaysWhatIsKnown(t *testing.T) {
+	for _, known := range []bool{false, true} {
 		eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {
-			var opts []lockmw.Option
-			if stacks {
-				opts = append(opts, lockmw.WithStacks())
+			var holder, waiter []lockmw.Option
+			if known {
+				holder = []lockmw.Option{lockmw.WithStacks(), lockmw.WithLabel("req-7")}
+				waiter = []lockmw.Option{lockmw.WithLabel("req-8")}
 			}
-			_, held, err := takeTheLock(t.Context(), hold, opts...)
+			_, held, err := takeTheLock(t.Context(), hold, holder...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := forgetTheContext(t.Context(), wait); !errors.Is(err, lockmw.ErrBusy) {
-				t.Error(err)
-			}
-			if named := strings.Contains(log(), `holder.taken_by="github.com/lockmw/go/lockmw_test.takeTheLock (stall_test.go:`); named != stacks {
-				t.Errorf("with stacks %v: %q", stacks, log())
-			}
-			usertest.Unlock(t, held)
-		})
-	}
-}
-
-// Missing facts are left out: a label, or the caller of the first function of a goroutine.
-func TestTheLineOfAStallSaysWhatIsKnown(t *testing.T) {
-	for _, labels := range []bool{false, true} {
-		eachLocker(t, func(t *testing.T, hold, wait lockmw.Locker, log func() string) {
-			var holder, waiter []lockmw.Option
-			if labels {
-				holder, waiter = []lockmw.Option{lockmw.WithLabel("req-7")}, []lockmw.Option{lockmw.WithLabel("req-8")}
-			}
-			_, held := usertest.Lock(t, t.Context(), hold, "user:42", holder...)
 			done := make(chan struct{})
 			go waitFirstThing(t.Context(), wait, done, waiter...)
 			<-done
 			for attribute, want := range map[string]bool{
-				"label=req-8": labels, "holder.label=req-7": labels, "label=": labels, "waitFirstThing": true, "called_by=": false,
+				"label=req-8": known, "holder.label=req-7": known, "label=": known, "waitFirstThing": true, " called_by=": false,
+				`holder.taken_by="github.com/lockmw/go/lockmw_test.takeTheLock (stall_test.go:`: known,
 			} {
 				if got := strings.Contains(log(), attribute); got != want {
-					t.Errorf("with labels %t, %q is there: %t, in %s", labels, attribute, got, log())
+					t.Errorf("with stacks and labels %t, %q is there: %t, in %s", known, attribute, got, log())
 				}
 			}
 			usertest.Unlock(t, held)

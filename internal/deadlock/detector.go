@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/pause"
 )
 
 const (
@@ -106,12 +107,7 @@ func (d *Detector) run() {
 		}
 		begun := time.Now()
 		d.round(round)
-		rest := time.NewTimer(max(roundGap-time.Since(begun), 0))
-		select {
-		case <-rest.C:
-		case <-d.t.Context().Done():
-			rest.Stop()
-		}
+		pause.For(d.t.Context(), max(roundGap-time.Since(begun), 0))
 	}
 }
 

@@ -31,7 +31,13 @@ type bubble struct {
 	driver *scripttest.Driver // of the key bubbleKey
 }
 
+// inBubble runs a test in parallel with others.
 func inBubble(t *testing.T, test func(b *bubble)) {
+	race.Parallel(t)
+	inBubbleAlone(t, test)
+}
+
+func inBubbleAlone(t *testing.T, test func(b *bubble)) {
 	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		s := redistest.Piped(t)

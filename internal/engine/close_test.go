@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A slowPipeline is a hook that lets a pipeline of scripts take a second. The first ones pass, and the others fail.
@@ -77,7 +78,7 @@ func holders(t *testing.T, rdb redis.UniversalClient) (n int) {
 
 func TestCloseContinuesWhileTheServerConfirms(t *testing.T) {
 	inBubble(t, func(b *bubble) {
-		b.hold(2000) // more pipelines than are sent in closePatience
+		b.hold(2000) // more pipelines than are sent in transport.EndingPatience
 		b.slowDown(1000, nil)
 		start := time.Now()
 		if err := b.e.Close(); err != nil {
@@ -86,7 +87,7 @@ func TestCloseContinuesWhileTheServerConfirms(t *testing.T) {
 		if n := holders(b.T, b.rdb); n > 0 {
 			b.Errorf("%d locks are left", n)
 		}
-		if took := time.Since(start); took < 2*closePatience {
+		if took := time.Since(start); took < 2*transport.EndingPatience {
 			b.Fatalf("Close took only %v: nothing was shown", took)
 		}
 	})
@@ -187,7 +188,7 @@ func TestCloseWaitsForAReleaseThatIsNotSentYet(t *testing.T) {
 		}
 		closed := make(chan error, 1)
 		go func() { closed <- b.e.Close() }()
-		time.Sleep(closePatience / 2)
+		time.Sleep(transport.EndingPatience / 2)
 		synctest.Wait()
 		if len(closed) > 0 {
 			b.Fatal("Close has returned")

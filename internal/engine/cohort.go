@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/list"
@@ -48,6 +50,17 @@ func (c *cohort) removeIfIdle() {
 		c.over = true
 		c.remove(c)
 	}
+}
+
+// A moment is the present on both clocks. They are read once, because each call for a lock that this process holds needs both.
+type moment struct {
+	now  clock.Instant
+	time time.Time
+}
+
+func readClock() (m moment) {
+	m.time, m.now = clock.Both()
+	return m
 }
 
 // enqueue queues w. If the cohort has no request yet, it returns the call that the goroutine of w has to send. It returns an
@@ -169,8 +182,8 @@ func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
 	return tokens, tokens
 }
 
-// onGranted turns a granted request into a lease and gives it to the first waiter. then is when the answered call was sent, and
-// until is the end of the lease. confirmed means that the server has set the whole lease; otherwise it has set the accept window.
+// onGranted turns a granted request into a lease and gives it to the first waiter. then is when the answered call was sent
+// or the message arrived, and until is the end of the lease. confirmed means that the server has set the whole lease; otherwise it has set the accept window.
 func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant, confirmed bool) {
 	e, now := c.e, clock.Now()
 	r.loseEarlierLease()
@@ -209,7 +222,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 		c.startReporter(l, unknown)
 	}
 	c.addLease(l)
-	e.identity.used(now)
+	e.watch.WroteGrant(now)
 	e.ids.set(l.id, l) // replaces r: a push that arrives now must find one of them
 	if c.isShared() {
 		c.admit(l, c.waiters.Joined) // all waiters, even if a writer waits
@@ -249,6 +262,9 @@ func (c *cohort) giveToFirst(l *lease, now clock.Instant) {
 	c.finish(w, l.newHold(w.Req, l.tokens.Take(), now), nil)
 }
 
+// isPassedLong reports whether the process has kept the lease for so long that other processes should have their turn.
+func (l *lease) isPassedLong(now clock.Instant) bool { return now.Sub(l.grantedAt) > l.duration/3 }
+
 // passOn gives the lease to the next waiter of this process, if tokens and limits allow it.
 func (c *cohort) passOn(l *lease, now clock.Instant) bool {
 	w := c.waiters.First()
@@ -257,7 +273,7 @@ func (c *cohort) passOn(l *lease, now clock.Instant) bool {
 	}
 	if l.contended {
 		l.passes++
-		if l.passes > c.e.cfg.LocalPasses || now.Sub(l.grantedAt) > l.duration/3 {
+		if l.passes > c.e.cfg.LocalPasses || l.isPassedLong(now) {
 			return false
 		}
 	}

@@ -1,21 +1,20 @@
 // Package engine implements locks on Redis. The files, in the order in which one lock travels through them:
 //
-//	engine.go   the parts of an engine; Acquire finds the cohort of the call
+//	engine.go   the parts of an engine; Acquire finds the cohort of the call; Shutdown and Close
 //	entry.go    the state of one key, and the tables of ids and slots
 //	cohort.go   the callers of this process that share one request and hold the lock one after the other (see localq)
 //	request.go  a request is granted immediately, or queued and granted later
 //	queued.go   a queued request asks the server by peeks and polls
 //	message.go  messages to this process grant queued requests; any client may have sent them
-//	outage.go   the server is unreachable or was replaced; rounds send what is due
+//	outage.go   the server is unreachable, was replaced, or has lost its token counter; rounds send what is due
 //	lease.go    what the server has granted to this process, how it is lost, and how long it may last
-//	hold.go     one caller's turn with a lease, or its share in it; downgrades, ticks of jobs, node votes, stale tokens
+//	hold.go     one caller's turn with a lease, or its share in it; downgrades, ticks of jobs, node votes, records of work
 //	pass.go     one lease serves several callers: shared by readers or passed along a grant batch; permits, which are never shared
 //	renewal.go  the watchdog renews leases, follows slots that move, and reports the number of waiters
 //	release.go  a hold ends: the lease is passed on, handed over, released or cancelled
 //	together.go one command takes or releases several locks
 //	nested.go   a caller that holds other locks waits: deadlock detection
 //	recovery.go an unreachable server answers again: recent ends are repeated
-//	close.go    Shutdown and Close
 //
 // Package script contains the scripts, package transport sends them, package inbox receives messages, and package timers is the
 // schedule. The numbered rules are in docs/protocol.md.
@@ -37,7 +36,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/inbox"
@@ -91,6 +89,7 @@ type Engine struct {
 	shards   [64]shard
 	schedule *timers.Schedule
 	round    round
+	rounds   *transport.Pipelines
 	pacer    *transport.Pacer   // paces renewals
 	polling  *transport.Pacer   // paces polls
 	peeking  *transport.Trickle // paces peeks
@@ -99,13 +98,14 @@ type Engine struct {
 	inbox    *inbox.Inbox // for all locks; nil if each slot has one
 	detector *deadlock.Detector
 	recovery recovery
-	identity identityWatcher
+	watch    *transport.Watch
 	probe    *transport.Probe
 
 	closing   atomic.Bool // new calls are refused
 	active    *localq.Holds
 	closeOnce sync.Once
-	endings   endings
+	voids     voids
+	endings   transport.Endings
 }
 
 // A shard is a part of the entries. Its mutex guards them and their requests, leases and holds.
@@ -142,6 +142,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.scripts = script.NewSet(params)
 	e.pacer, e.polling, e.peeking = transport.NewPacer(e.sender), transport.NewPacer(e.sender), transport.NewTrickle(e.sender)
 	e.schedule = timers.New(e.endRound)
+	e.rounds = transport.NewPipelines(e.sender, e.schedule)
 	e.inboxes = inbox.NewInboxes(inbox.Config{Client: rdb, Sender: e.sender, Schedule: e.schedule, Reader: reader{e}, Logger: cfg.Logger, PerSlot: topology.HasSlots()})
 	if !topology.HasSlots() {
 		e.inbox = inbox.New(e.layout.Inbox(e.process, nil))
@@ -150,7 +151,10 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.slots.init(e, topology)
 	e.recovery.init(e)
 	e.probe = transport.NewProbe(e.sender, e.schedule, cfg.Prefix, cfg.Logger)
-	e.identity.init(e, topology)
+	e.watch = transport.NewWatch(transport.WatchConfig{
+		Sender: e.sender, Schedule: e.schedule, Topology: topology, Horizon: releaseLost,
+		Keys: e.holdersEndedLately, Lasts: func() bool { return e.active.Len() > 0 }, Changed: e.onServerReplaced,
+	})
 	e.releaseTimeouts = transport.NewTimeouts(e.sender.Context(), cfg.UnlockTimeout, cfg.UnlockTimeout/8)
 	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.SelfWaitAfter+core.SelfWaitAfter/4, core.SelfWaitAfter/4)
 	e.register()
@@ -171,17 +175,6 @@ func processName(random []byte) string {
 
 // newID returns a new id.
 func (e *Engine) newID() *script.ID { return e.idStem.New(e.lastID.Add(1)) }
-
-// A moment is the present on both clocks. They are read once, because each call for a lock that this process holds needs both.
-type moment struct {
-	now  clock.Instant
-	time time.Time
-}
-
-func readClock() (m moment) {
-	m.time, m.now = clock.Both()
-	return m
-}
 
 // margin returns how much earlier a lease ends here than on the server (rule 17 of docs/protocol.md).
 func (e *Engine) margin(lease time.Duration) time.Duration { return e.cfg.margin(lease) }
@@ -289,6 +282,69 @@ func (e *Engine) Addr() string {
 	return ""
 }
 
+// Shutdown refuses new calls, ends waits, and returns when all holds have ended or ctx ends.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	e.closing.Store(true)
+	e.eachCohort(func(c *cohort) { c.failAll(&core.AcquireError{Err: core.ErrClosed}) })
+	e.endLeaders()
+	return e.active.AwaitEnd(ctx)
+}
+
+// endLeaders asks leaders to end their holds, which would otherwise last forever.
+func (e *Engine) endLeaders() {
+	var leaders []*hold
+	for _, l := range e.ids.leases() {
+		l.c.shard.mu.Lock()
+		for h := range l.holds.All() {
+			if h.Req.Leads {
+				leaders = append(leaders, h)
+			}
+		}
+		l.c.shard.mu.Unlock()
+	}
+	for _, h := range leaders {
+		h.Req.Events.ShuttingDown()
+	}
+}
+
+// Close ends waits and holds, releases the locks, and returns when all goroutines have ended (rule 16 of docs/protocol.md). Its
+// error gives the number of locks that are left. Further calls do nothing.
+func (e *Engine) Close() (err error) {
+	e.closeOnce.Do(func() { err = e.close() })
+	return err
+}
+
+func (e *Engine) close() error {
+	e.closing.Store(true)
+	e.eachCohort(func(c *cohort) { c.failAll(&core.AcquireError{Err: core.ErrClosed}) })
+	leases, lost := e.detachLeases()
+	notifyLost(lost) // the contexts end before the server grants the locks to others
+	for _, l := range leases {
+		l.cancelHeld()
+	}
+	left := e.endings.Await(e.sender)
+	e.sender.Cancel()
+	e.schedule.Stop()
+	e.detector.Stop()
+	e.inboxes.Stop()
+	e.diagnoses.Stop()
+	e.sender.Stop()
+	return left.Report(e.cfg.Logger)
+}
+
+// detachLeases ends all leases in this process.
+func (e *Engine) detachLeases() (leases []*lease, lost []*hold) {
+	for _, l := range e.ids.leases() {
+		l.c.shard.mu.Lock()
+		if !l.over {
+			leases = append(leases, l)
+			lost = append(lost, l.detach(fmt.Errorf("%w with the lock held", core.ErrClosed))...)
+		}
+		l.c.shard.mu.Unlock()
+	}
+	return leases, lost
+}
+
 // The methods below are for a lock over several independent nodes (rule 24 of docs/protocol.md).
 
 // SetMultiNode tells the engine that its server is one of several nodes that are asked together.
@@ -299,6 +355,9 @@ func (e *Engine) SetMultiNode() {
 
 // nodePingAfter replaces inbox.PingAfter at such a node: its holds depend on noticing a restart soon.
 const nodePingAfter = time.Second
+
+// AwaitEndings returns when the server has confirmed all releases and cancellations, or has confirmed none for a while.
+func (e *Engine) AwaitEndings() transport.Unreleased { return e.endings.Await(e.sender) }
 
 // TrustedServer returns the name of the server that is trusted to have all locks in the slot of a key. It returns "" if no server
 // is trusted, or if there is no quarantine.
@@ -331,26 +390,3 @@ func (e *Engine) Raise(ctx context.Context, key string, token int64) error {
 	keys := e.layout.KeySet(key)
 	return e.raise(ctx, script.Raise{Keys: &keys, Token: token, Always: true})
 }
-
-// ServerTime returns the time on the server's clock.
-func (e *Engine) ServerTime(ctx context.Context) (time.Time, error) {
-	now, err := e.rdb.Time(ctx).Result()
-	return now, transport.Failure(err)
-}
-
-// RecordRaised records on the server that its counter was raised to the counters of other nodes. server is the name that
-// TrustedServer returned.
-func (e *Engine) RecordRaised(ctx context.Context, server string) error {
-	return transport.Failure(e.rdb.Set(ctx, e.raisedKey(server), 1, raisedKeyTTL).Err())
-}
-
-// IsRaised reports whether RecordRaised has recorded that.
-func (e *Engine) IsRaised(ctx context.Context, server string) (bool, error) {
-	n, err := e.rdb.Exists(ctx, e.raisedKey(server)).Result()
-	return n == 1, transport.Failure(err)
-}
-
-// raisedKeyTTL is the lifetime of that record.
-const raisedKeyTTL = 30 * 24 * time.Hour
-
-func (e *Engine) raisedKey(server string) string { return e.cfg.Prefix + ":raised:" + server }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -143,39 +144,6 @@ func TestAPushForAnUnknownIDIsCancelled(t *testing.T) {
 	eventually(t, "the grant of an unknown id is still held", func() bool { return holderOf(t, rdb, h) == "" })
 }
 
-func TestAnOldPushDoesNotStartAHold(t *testing.T) {
-	s := redistest.Mini(t)
-	rdb := s.NewClient(t)
-	a, b := newEngine(t, rdb), newEngine(t, rdb)
-	first, second := newRequester("item:1"), newRequester("item:1")
-	held := first.acquire(t, a)
-	granted := second.queue(t, b)
-	r := b.ids.requests()[0]
-	for what, p := range map[string]*script.Message{
-		"as old as the last answer": {Number: r.stamp, Grant: script.Grant{Token: r.stamp, Tokens: 1}},
-		"older":                     {Number: r.stamp - 1, Grant: script.Grant{Token: r.stamp - 1, Tokens: 1}},
-	} {
-		r.accepts(p)
-		if r.over {
-			t.Fatalf("a push %s started a hold", what)
-		}
-	}
-	r.c.shard.mu.Lock()
-	r.acceptBy = clock.Now()
-	r.onPush(&script.Message{Number: r.stamp + 1, Grant: script.Grant{Token: r.stamp + 1, Tokens: 1}})
-	over := r.over
-	r.c.shard.mu.Unlock()
-	if over {
-		t.Fatal("a push that came after the accept window started a hold")
-	}
-	if _, err := held.Release(soon); err != nil {
-		t.Fatal(err)
-	}
-	if h := <-granted; h.Token() <= held.Token() {
-		t.Errorf("token %d after %d", h.Token(), held.Token())
-	}
-}
-
 // A waiter's context may be the context of another hold, whose Err may call observers.
 func TestContextsAreNotCalledWithTheShardLocked(t *testing.T) {
 	s := redistest.Mini(t)
@@ -226,40 +194,32 @@ func (c *watchedContext) Err() error {
 }
 
 func TestOneHalfOpenConnectionDoesNotLoseAGrant(t *testing.T) {
-	t.Parallel()
-	s := redistest.Redis(t)
-	wire := s.NewWire()
-	a, b := newEngine(t, s.NewClient(t)), newEngine(t, s.NewClient(t, wire.Use))
-	held := newRequester("item:1").acquire(t, a)
-	waits := newRequester("item:1")
-	granted := waits.queue(t, b)
-	r := b.ids.requests()[0]
-	locked := func(f func() bool) func() bool {
-		return func() bool {
-			r.c.shard.mu.Lock()
-			defer r.c.shard.mu.Unlock()
-			return f()
+	inBubble(t, func(b *bubble) {
+		held := b.requester(core.Exclusive).acquire(b.T, b.engine())
+		waits := b.requester(core.Exclusive)
+		next := b.call(b.e, waits)
+		time.Sleep(script.PollInterval * 3 / 2) // a poll follows the subscription, and the next one is not due
+		fault := b.wire.Withhold(b.scripts()["renew"].SHA)
+		b.release(held)
+		synctest.Wait()
+		l := b.wantGranted("the lock is free", next).lease
+		l.c.shard.mu.Lock()
+		confirmed := l.confirmed
+		l.c.shard.mu.Unlock()
+		if confirmed {
+			b.Fatal("not granted by a push")
 		}
-	}
-	var first clock.Instant
-	locked(func() bool { first = r.acceptBy; return true })()
-	eventually(t, "no poll after the subscription", locked(func() bool { return b.inbox.IsLive() && r.acceptBy > first }))
-	fault := wire.Withhold(b.scripts.All()["renew"].SHA)
-	if _, err := held.Release(soon); err != nil {
-		t.Fatal(err)
-	}
-	h := <-granted
-	if locked(func() bool { return h.lease.confirmed })() {
-		t.Fatal("not granted by a push")
-	}
-	<-fault.Caught()
-	eventually(t, "the grant was not renewed", func() bool {
-		return clock.Until(h.Deadline()) > 2*script.AcceptWindow || len(waits.lost) > 0
+		<-fault.Caught()
+		time.Sleep(script.AcceptWindow)
+		if len(waits.lost) > 0 {
+			b.Fatal(<-waits.lost)
+		}
+		if left := clock.Until(next.grant.Deadline()); left <= 2*script.AcceptWindow {
+			b.Errorf("the grant was not renewed: it lasts for %v", left)
+		}
+		fault.Break()
+		b.release(next.grant)
 	})
-	fault.Break()
-	if len(waits.lost) > 0 {
-		t.Errorf("lost: %v", <-waits.lost)
-	}
 }
 
 // The push of a grant that a poll has found may arrive while its release is in flight.
@@ -333,22 +293,24 @@ func TestExtendThatLearnsOfALossEndsTheHold(t *testing.T) {
 }
 
 func TestASlowObserverOfALossDoesNotStopTheWatchdog(t *testing.T) {
-	t.Parallel()
-	s := redistest.Mini(t)
-	e := newEngine(t, s.NewClient(t))
-	slow, other := newRequester("item:1"), newRequester("item:2")
-	slow.Lease, slow.Fixed = 100*time.Millisecond, true
-	block := make(chan struct{})
-	defer close(block)
-	slow.onLost = func() { <-block }
-	slow.acquire(t, e)
-	other.Lease = 1500 * time.Millisecond
-	h := other.acquire(t, e)
-	start := h.Deadline()
-	eventually(t, "the other hold was not renewed", func() bool { return h.Deadline().Sub(start) > other.Lease })
-	if len(other.lost) > 0 {
-		t.Errorf("lost: %v", <-other.lost)
-	}
+	inBubble(t, func(b *bubble) {
+		slow, other := newRequester("item:1"), newRequester("item:2")
+		slow.Fixed = true
+		notified, block := make(chan struct{}), make(chan struct{})
+		defer close(block)
+		slow.onLost = func() {
+			close(notified)
+			<-block
+		}
+		slow.acquire(b.T, b.e)
+		h := other.acquire(b.T, b.e)
+		<-notified
+		time.Sleep(2 * other.Lease)
+		if len(other.lost) > 0 || clock.Until(h.Deadline()) < other.Lease/2 {
+			b.Errorf("the other hold lasts for %v, lost: %d", clock.Until(h.Deadline()), len(other.lost))
+		}
+		b.release(h)
+	})
 }
 
 func TestTheLoserOfARaceWithinTheProcessIsNotifiedThatItWaits(t *testing.T) {

@@ -15,30 +15,33 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 // A message says that an operator took the lock away. Whether he did, only the server can say.
 func TestALossIsBelievedOnlyOnceTheServerConfirmsIt(t *testing.T) {
 	for _, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write, core.Read} {
-		inBubble(t, func(b *bubble) {
-			b.warm()
-			a := b.requester(mode)
-			h := a.acquire(b.T, b.e)
-			b.sent()
-			b.forge("lost " + h.lease.id.String())
-			b.wantSent("after a forged message", "renew")
-			time.Sleep(script.PollInterval)
-			if len(a.lost) > 0 || h.Expired() {
-				b.Errorf("%v: a forged message has ended the hold: %v", mode, h.Lost)
-			}
-			b.driver.Want("force", b.driver.Force(h.Token(), "owner"), script.Done)
-			synctest.Wait()
-			if len(a.lost) != 1 {
-				b.Fatalf("%v: the hold is not lost", mode)
-			}
-			if cause := <-a.lost; cause != errTakenAway {
-				b.Errorf("%v: it is lost because %v", mode, cause)
-			}
+		t.Run(mode.String(), func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				a := b.requester(mode)
+				h := a.acquire(b.T, b.e)
+				b.sent()
+				b.forge("lost " + h.lease.id.String())
+				b.wantSent("after a forged message", "renew")
+				time.Sleep(script.PollInterval)
+				if len(a.lost) > 0 || h.Expired() {
+					b.Errorf("%v: a forged message has ended the hold: %v", mode, h.Lost)
+				}
+				b.driver.Want("force", b.driver.Force(h.Token(), "owner"), script.Done)
+				synctest.Wait()
+				if len(a.lost) != 1 {
+					b.Fatalf("%v: the hold is not lost", mode)
+				}
+				if cause := <-a.lost; cause != errTakenAway {
+					b.Errorf("%v: it is lost because %v", mode, cause)
+				}
+			})
 		})
 	}
 }
@@ -224,7 +227,11 @@ func (f *forger) id() string {
 
 // Whatever is published, a hold is one that the server has, and everything is as usual soon after the last message.
 func TestNoPublishedMessageMakesAHold(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if !suite.Full() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { liveWithForger(t, seed) })
 	}
 }

@@ -67,21 +67,23 @@ func (b *lineUp) queue() []string {
 
 func TestAGrantBatchNeedsNoCommandBetweenItsHolds(t *testing.T) {
 	for _, mode := range []core.Mode{core.Fair, core.Write} {
-		inLine(t, mode, 5, func(b *lineUp) {
-			h := b.begin()
-			b.sent()
-			for _, c := range b.calls[1:] {
-				last := h.Token()
-				b.release(h)
-				next := b.wantGranted("the next one", c)
-				if next.lease != h.lease || next.Token() != last+1 {
-					b.Errorf("it has token %d after %d, by the same lease: %t", next.Token(), last, next.lease == h.lease)
+		t.Run(mode.String(), func(t *testing.T) {
+			inLine(t, mode, 5, func(b *lineUp) {
+				h := b.begin()
+				b.sent()
+				for _, c := range b.calls[1:] {
+					last := h.Token()
+					b.release(h)
+					next := b.wantGranted("the next one", c)
+					if next.lease != h.lease || next.Token() != last+1 {
+						b.Errorf("it has token %d after %d, by the same lease: %t", next.Token(), last, next.lease == h.lease)
+					}
+					h = next
 				}
-				h = next
-			}
-			b.wantSent("four passes")
-			b.release(h)
-			b.wantSent("the end of the batch", "release")
+				b.wantSent("four passes")
+				b.release(h)
+				b.wantSent("the end of the batch", "release")
+			})
 		})
 	}
 }
@@ -97,21 +99,23 @@ func TestSomeCallsJoinNoGrantBatch(t *testing.T) {
 		"a leader":       func(a *requester) { a.Leads = true },
 		"another lease":  func(a *requester) { a.Lease /= 2 },
 	} {
-		inLine(t, core.Fair, 1, func(b *lineUp) {
-			odd := b.requester(core.Fair)
-			edit(odd)
-			calls := slices.Concat(b.calls, []*calling{b.call(b.e, odd), b.call(b.e, b.requester(core.Fair))})
-			h := b.begin()
-			b.sent()
-			b.release(h)
-			b.wantSent(what, "release")
-			h = b.wantGranted("one with "+what, calls[1])
-			b.release(h)
-			if what == "a minimum hold" {
-				time.Sleep(2 * time.Second)
-			}
-			b.release(b.wantGranted("one after "+what, calls[2]))
-			time.Sleep(2 * time.Second) // a kept place ends
+		t.Run(what, func(t *testing.T) {
+			inLine(t, core.Fair, 1, func(b *lineUp) {
+				odd := b.requester(core.Fair)
+				edit(odd)
+				calls := slices.Concat(b.calls, []*calling{b.call(b.e, odd), b.call(b.e, b.requester(core.Fair))})
+				h := b.begin()
+				b.sent()
+				b.release(h)
+				b.wantSent(what, "release")
+				h = b.wantGranted("one with "+what, calls[1])
+				b.release(h)
+				if what == "a minimum hold" {
+					time.Sleep(2 * time.Second)
+				}
+				b.release(b.wantGranted("one after "+what, calls[2]))
+				time.Sleep(2 * time.Second) // a kept place ends
+			})
 		})
 	}
 }
@@ -131,6 +135,9 @@ func TestTheServedLeaveTheQueue(t *testing.T) {
 		}
 		b.release(h)
 	})
+}
+
+func TestManyWhoAreServedLeaveTheQueue(t *testing.T) {
 	const many = maxServed + 3
 	inLine(t, core.Fair, many+1, func(b *lineUp) {
 		h := b.begin()
@@ -215,8 +222,8 @@ func TestTheLockIsNotPassedToACallWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// A call that reads, or has a place in front, need not wait for the rest of a grant batch.
-func TestSomeArrivalsEndAGrantBatch(t *testing.T) {
+// A reader need not wait for the rest of a grant batch.
+func TestAReaderEndsAGrantBatch(t *testing.T) {
 	inLine(t, core.Write, 3, func(b *lineUp) {
 		h := b.begin()
 		reader := b.call(b.other, b.requester(core.Read))
@@ -226,6 +233,9 @@ func TestSomeArrivalsEndAGrantBatch(t *testing.T) {
 		b.release(read)
 		b.follow(b.wantGranted("the second", b.calls[1]), b.calls[2])
 	})
+}
+
+func TestACallWithAPlaceInFrontEndsAGrantBatch(t *testing.T) {
 	inLine(t, core.Fair, 0, func(b *lineUp) {
 		placed := func(wait time.Duration) *requester {
 			a := b.requester(core.Fair)

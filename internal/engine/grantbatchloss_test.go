@@ -18,23 +18,25 @@ import (
 // The server has lost the lock and grants it to a member of the batch: the holder is notified and does not pass it on.
 func TestAGrantToAMemberOfABatchEndsItsLease(t *testing.T) {
 	for _, passes := range []int{0, 1} {
-		inLine(t, core.Fair, 4, func(b *lineUp) {
-			h := b.begin()
-			for i := range passes {
-				b.release(h)
-				h = b.wantGranted("the next one", b.calls[i+1])
-			}
-			b.rdb.Del(b.Context(), b.driver.Keys.Holder())
-			b.driver.Settle()
-			b.wantLost("the holder", b.calls[passes].requester, core.ErrLost)
-			if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
-				b.Errorf("Release: %v", err)
-			}
-			h = b.wantGranted("the next one", b.calls[passes+1])
-			if rest := b.calls[passes+2:]; len(rest) > 0 {
-				b.wantWaiting("one behind it", rest[0])
-			}
-			b.follow(h, b.calls[passes+2:]...)
+		t.Run(fmt.Sprint(passes), func(t *testing.T) {
+			inLine(t, core.Fair, 4, func(b *lineUp) {
+				h := b.begin()
+				for i := range passes {
+					b.release(h)
+					h = b.wantGranted("the next one", b.calls[i+1])
+				}
+				b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+				b.driver.Settle()
+				b.wantLost("the holder", b.calls[passes].requester, core.ErrLost)
+				if _, err := h.Release(time.Second); !errors.Is(err, core.ErrLost) {
+					b.Errorf("Release: %v", err)
+				}
+				h = b.wantGranted("the next one", b.calls[passes+1])
+				if rest := b.calls[passes+2:]; len(rest) > 0 {
+					b.wantWaiting("one behind it", rest[0])
+				}
+				b.follow(h, b.calls[passes+2:]...)
+			})
 		})
 	}
 }
@@ -79,15 +81,17 @@ func TestAGrantToAServedMemberEndsItsLease(t *testing.T) {
 			served.onLateAnswer(b.driver.Send(late.Operation(b.driver)))
 		},
 	} {
-		inLine(t, core.Fair, 2, func(b *lineUp) {
-			h := b.begin()
-			b.release(h)
-			served := b.wantGranted("the second", b.calls[1]).lease.grantBatch.served[0]
-			b.rdb.Del(b.Context(), b.driver.Keys.Holder())
-			grant(b, served)
-			b.wantLost(what, b.calls[1].requester, core.ErrLost)
-			b.driver.Cancel(served.id.String())
-			b.rdb.Del(b.Context(), b.driver.Keys.Done(served.id.String()))
+		t.Run(what, func(t *testing.T) {
+			inLine(t, core.Fair, 2, func(b *lineUp) {
+				h := b.begin()
+				b.release(h)
+				served := b.wantGranted("the second", b.calls[1]).lease.grantBatch.served[0]
+				b.rdb.Del(b.Context(), b.driver.Keys.Holder())
+				grant(b, served)
+				b.wantLost(what, b.calls[1].requester, core.ErrLost)
+				b.driver.Cancel(served.id.String())
+				b.rdb.Del(b.Context(), b.driver.Keys.Done(served.id.String()))
+			})
 		})
 	}
 }
@@ -108,15 +112,17 @@ func TestALeaseIsPassedOnForAWhile(t *testing.T) {
 			synctest.Wait()
 		},
 	} {
-		inLine(t, core.Fair, 2, func(b *lineUp) {
-			h := b.begin()
-			wait(b)
-			b.sent()
-			b.release(h)
-			if n := b.sent()["release"]; n != 1 {
-				b.Errorf("after %s it was released %d times", what, n)
-			}
-			b.release(b.wantGranted("the second", b.calls[1]))
+		t.Run(what, func(t *testing.T) {
+			inLine(t, core.Fair, 2, func(b *lineUp) {
+				h := b.begin()
+				wait(b)
+				b.sent()
+				b.release(h)
+				if n := b.sent()["release"]; n != 1 {
+					b.Errorf("after %s it was released %d times", what, n)
+				}
+				b.release(b.wantGranted("the second", b.calls[1]))
+			})
 		})
 	}
 }
@@ -223,17 +229,19 @@ func TestALeaseIsNotPassedOnAfterALaterGrant(t *testing.T) {
 // An operator releases the lock by force in the middle of a grant batch: its present holder is notified, and does not pass it on.
 func TestTheLockIsReleasedByForceInTheMiddleOfAGrantBatch(t *testing.T) {
 	for _, n := range []int{2, 4} {
-		inLine(t, core.Fair, n, func(b *lineUp) {
-			h := b.begin()
-			first := h.Token() // which an Inspector shows
-			b.release(h)
-			b.wantGranted("the second", b.calls[1])
-			time.Sleep(2 * servedFor) // with two calls, the queue has no ticket left whose grant would also show it
-			b.driver.Want("force", b.driver.Force(first, "owner"), script.Done)
-			b.wantLost("the second", b.calls[1].requester, core.ErrLost)
-			if n > 2 {
-				b.follow(b.wantGranted("the third", b.calls[2]), b.calls[3:]...)
-			}
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			inLine(t, core.Fair, n, func(b *lineUp) {
+				h := b.begin()
+				first := h.Token() // which an Inspector shows
+				b.release(h)
+				b.wantGranted("the second", b.calls[1])
+				time.Sleep(2 * servedFor) // with two calls, the queue has no ticket left whose grant would also show it
+				b.driver.Want("force", b.driver.Force(first, "owner"), script.Done)
+				b.wantLost("the second", b.calls[1].requester, core.ErrLost)
+				if n > 2 {
+					b.follow(b.wantGranted("the third", b.calls[2]), b.calls[3:]...)
+				}
+			})
 		})
 	}
 }

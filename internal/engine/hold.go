@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -226,145 +228,151 @@ func (h *hold) IsContended() bool {
 	return h.lease.contended
 }
 
-// tryTimeout is how long retryUntil waits for an answer before it tries again. A late answer does no harm.
-const tryTimeout = time.Second
+// A request may have a Record, which says whether the work of its key was done (rule 28 of docs/protocol.md). Its id is used for
+// one hold only, so that a late copy of a command is recognized.
 
-// A prepareCall prepares an execution of a script.
-type prepareCall func(context.Context, *script.Set, func(*transport.Reply)) *transport.Call
+var (
+	_ core.RecordLocks = (*Engine)(nil)
+	_ core.RecordHold  = (*hold)(nil)
+)
 
-// A readAnswer reads an answer, and reports whether to try again after an error.
-type readAnswer func(*transport.Reply) (again bool, err error)
+// A recordEnd is how a hold's run ends with its release.
+type recordEnd struct {
+	*core.RecordEnd
+	release *release // that carries it; nil: none
+	ok      bool     // the record was the run's; without release
+	err     error    // without release
+}
 
-// neverEnds is for scripts that are retried until their context ends.
-func neverEnds() error { return nil }
+// recordVoid is the outcome of a run that has not begun to work.
+const recordVoid = "void"
 
-// retryUntil runs a script until read returns no error or says not to try again, until ctx ends, or until ended returns an error.
-func (e *Engine) retryUntil(ctx context.Context, ended func() error, prepare prepareCall, read readAnswer) error {
-	var failures outage
-	var last error
-	for {
-		again, err := e.try(ctx, prepare, read)
-		if err == nil || !again {
-			return err
-		}
-		if last == nil || !errors.Is(err, core.ErrNoAnswer) {
-			last = err
-		}
-		if err := e.pause(ctx, failures.note(clock.Now()), last); err != nil {
-			return err
-		}
-		if err := ended(); err != nil {
-			return err
-		}
+// voids are the ids whose cancels make a run void and are on their way. Nothing else ends these ids: the next call would find a free
+// lock, and a run that nobody knows.
+type voids struct {
+	mu  sync.Mutex
+	ids map[lockKey][]uint64 // an id has a place for each of its cancels
+}
+
+func (v *voids) begin(k lockKey, id uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ids == nil {
+		v.ids = make(map[lockKey][]uint64)
+	}
+	v.ids[k] = append(v.ids[k], id)
+}
+
+func (v *voids) end(k lockKey, id uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i := slices.Index(v.ids[k], id)
+	if v.ids[k] = slices.Delete(v.ids[k], i, i+1); len(v.ids[k]) == 0 {
+		delete(v.ids, k)
 	}
 }
 
-// pause waits for the next try. It returns an error if there is none. If ctx has ended, that error wraps the last one.
-func (e *Engine) pause(ctx context.Context, d time.Duration, last error) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-e.sender.Context().Done():
-		return core.ErrClosed
-	case <-ctx.Done():
-		return fmt.Errorf("%w (%w)", last, ctx.Err())
-	}
+// of adds the ids of a key to a list.
+func (v *voids) of(k lockKey, list []uint64) []uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return append(list, v.ids[k]...)
 }
 
-// try runs a script once for retryUntil.
-func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
-	defer cancel()
-	r, err := e.ask(ctx, prepare)
-	if err != nil {
-		return true, err
-	}
-	return read(r)
-}
-
-// mayRetry reports whether it may help to run a script again after this answer (rules 14 and 21 of docs/protocol.md).
-func mayRetry(a *transport.Reply) bool { return transport.IsTemporary(a.Err) || a.ReplicaErr != nil }
-
-// ask runs a script once.
-func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply, error) {
-	answers := make(chan *transport.Reply, 1)
-	e.sender.Start(prepare(ctx, e.scripts, func(r *transport.Reply) { answers <- r }))
-	select {
-	case r := <-answers:
-		return r, nil
-	case <-ctx.Done():
-		return nil, core.ErrNoAnswer
-	}
-}
-
-// The tokens of a counter only rise (rule 18 of docs/protocol.md). But a server may lose the counter, and the clock of the server
-// that replaces it may be behind. A grant may then have a smaller token than this process has seen. In that case the process
-// raises the counter and requests the lock again.
-
-func (e *Engine) raise(ctx context.Context, raise script.Raise) error {
-	a, err := e.ask(ctx, raise.Call)
-	if err != nil {
-		return err
-	}
-	behind, err := script.RaiseAnswer(a, raise.Token)
-	if behind > 0 {
-		return fmt.Errorf("%w: its clock is %v behind a fencing token", core.ErrUnavailable, behind.Round(time.Second))
-	}
-	if err == nil {
-		e.slotOf(raise.Keys).noteToken(raise.Token)
-	}
-	return transport.Failure(err)
-}
-
-// noteToken records the last token of a grant. Grants of different keys may arrive in a different order than their tokens. Grants
-// of one key do not: a later one never has an older token, however long its request has waited.
-func (c *cohort) noteToken(token int64) {
-	c.slot.noteToken(token)
-	c.greatest = max(c.greatest, token)
-}
-
-// isStale reports whether the token of a grant is not above all tokens that were seen before the request was sent, and all tokens
-// of the key since. Readers share a token, which may be older. Grants of permits may arrive in a different order than their
-// tokens.
-func (r *request) isStale(g script.Grant) bool {
-	if r.c.kind != permit {
-		r.seen = max(r.seen, r.c.greatest)
-	}
-	return r.leader.Req.Mode != core.Read && g.Token <= r.seen
-}
-
-// onStaleToken raises the counter. The next request gives up what was granted.
-func (r *request) onStaleToken() {
+// settle ends a request for which the record of its key has decided what the call gets.
+func (r *request) settle(rec *core.Record) {
 	c := r.c
-	c.detach(r)
-	c.raising = true
-	c.raises++
-	raise := script.Raise{Keys: &c.keys, Token: r.seen}
-	c.e.sender.Start(raise.Call(c.e.sender.Context(), c.e.scripts, r.onRaised))
+	r.refused()
+	if r.predecessor != nil { // which this execution has left alone
+		c.e.cancelID(c.keys, c.predecessorTarget(r.predecessor))
+	}
+	c.failWaiters(&core.AcquireError{Err: &core.SettledError{Record: rec}})
+	c.sendRequest(nil)
 }
 
-// maxRaises bounds how often the counter is raised for one grant.
-const maxRaises = 3
+// Opened implements core.RecordHold.
+func (h *hold) Opened() (earlier int, ok bool) {
+	l := h.lease
+	if !l.opened || h.begin(l.recordToken) != nil {
+		return 0, false
+	}
+	return l.earlier, true
+}
 
-// onRaised handles the answer to raise.lua. If the counter was not raised, the next grant is stale again.
-func (r *request) onRaised(a *transport.Reply) {
-	c := r.c
-	c.shard.mu.Lock()
-	defer c.unlock()
-	c.raising = false
-	behind, err := script.RaiseAnswer(a, r.seen)
+// begin notes that the hold's run begins to work, since the record has that token. From then on no command makes the run void.
+func (h *hold) begin(token int64) error {
+	return h.whileHeld(func() ([]*hold, error) { h.lease.begun = token; return nil, nil })
+}
+
+// BeginRecord implements core.RecordHold.
+func (h *hold) BeginRecord(ctx context.Context, claim *core.RecordClaim) (rec *core.Record, err error) {
+	l, c := h.lease, h.lease.c
+	var outcome script.Outcome
+	b := script.RecordBegin{Keys: &c.keys, ID: l.id, Token: h.Token(), Claim: claim}
+	err = c.e.retryUntil(ctx, h.gone, b.Call, func(r *transport.Reply) (again bool, err error) {
+		rec, outcome, err = script.RecordBeginAnswer(r)
+		if err == nil && outcome == script.Done && rec.Run == claim.Run {
+			err = r.ReplicaErr // other answers do not depend on what this execution has written
+		}
+		return !transport.IsFinal(err), transport.Failure(err)
+	})
 	switch {
-	case behind > 0:
-		c.failWaiters(&core.AcquireError{Err: fmt.Errorf(
-			"%w: its clock is %v behind an earlier fencing token, and it has lost its token counter",
-			core.ErrUnavailable, behind.Round(time.Second))})
-	case err != nil && !transport.IsTemporary(err):
-		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
-	case c.raises > maxRaises: // perhaps a proxy leads to a different server each time
-		c.failWaiters(&core.AcquireError{Err: fmt.Errorf("%w: its fencing tokens do not rise although the counter was raised", core.ErrUnavailable)})
-		c.raises = 0
+	case err != nil:
+		return nil, err
+	case outcome == script.NotHeld:
+		return nil, h.whileHeld(func() ([]*hold, error) { return l.lose(errDeleted), errDeleted })
+	case outcome == script.Over:
+		return nil, fmt.Errorf("%w: a later run has begun", core.ErrLost)
 	}
-	c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease()}) // cancels that predecessor if no caller waits
+	if rec.State == core.RecordOpen && rec.Run == claim.Run {
+		if err := h.begin(rec.Token); err != nil {
+			return nil, err
+		}
+	}
+	return rec, nil
+}
+
+// EndWith implements core.RecordHold.
+func (h *hold) EndWith(end *core.RecordEnd) { h.end = &recordEnd{RecordEnd: end} }
+
+// Recorded implements core.RecordHold.
+func (h *hold) Recorded() (ok bool, err error) {
+	r := h.end.release
+	if r == nil {
+		return h.end.ok, h.end.err
+	}
+	select {
+	case <-r.over:
+		return r.recorded, r.recordErr
+	default:
+		return false, fmt.Errorf("%w: the end of the run was not confirmed", core.ErrUnavailable)
+	}
+}
+
+// endAlone ends the run of a hold whose lock has ended before.
+func (h *hold) endAlone(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(h.lease.c.e.sender.Context(), patience)
+	defer cancel()
+	h.end.ok, h.end.err = h.lease.c.e.EndRecord(ctx, h.Req.Key, h.end.RecordEnd)
+}
+
+// EndRecord implements core.RecordLocks.
+func (e *Engine) EndRecord(ctx context.Context, key string, end *core.RecordEnd) (ok bool, err error) {
+	keys := e.layout.KeySet(key)
+	run := script.RecordEnd{Keys: &keys, End: end}
+	err = e.retryUntil(ctx, neverEnds, run.Call, func(r *transport.Reply) (again bool, err error) {
+		ok, err = script.RecordEndAnswer(r)
+		err = cmp.Or(err, r.ReplicaErr)
+		return !transport.IsFinal(err), transport.Failure(err)
+	})
+	return ok, err
+}
+
+// readRecord reads whether a release has ended the run of its hold.
+func (r *release) readRecord(reply *transport.Reply) {
+	if r.end == nil {
+		return
+	}
+	r.recorded, r.recordErr = script.ReleaseRecordAnswer(reply)
+	r.recordErr = transport.Failure(cmp.Or(r.recordErr, reply.ReplicaErr))
 }

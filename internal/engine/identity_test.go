@@ -7,6 +7,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // The process sends nothing of its own any more, and its connections stay. Others wait for what it has released.
@@ -17,7 +18,7 @@ func TestAReleaseThatAServerLostSilentlyIsRepeatedWithinASecond(t *testing.T) {
 		b.keep()
 		c := b.call(b.engine(), b.rival(want()))
 		b.wantWaiting("a call of another process", c)
-		time.Sleep(identityPause + 10*time.Millisecond)
+		time.Sleep(transport.WatchPause + 10*time.Millisecond)
 		b.release(b.wantGranted("a call of another process", c))
 		b.wantFree()
 	})
@@ -39,7 +40,7 @@ func TestAServerIsAskedForItsIDOnlyWhileAReleaseMayBeLost(t *testing.T) {
 		b.wire.Record()
 		b.release(b.requester(core.Exclusive).acquire(b.T, b.e))
 		time.Sleep(2 * releaseLost)
-		if n, most := asked(), int(releaseLost/identityPause)+1; n < most-1 || n > most {
+		if n, most := asked(), int(releaseLost/transport.WatchPause)+1; n < most-1 || n > most {
 			b.Errorf("asked %d times, want %d", n, most)
 		}
 		time.Sleep(time.Minute)
@@ -54,7 +55,7 @@ func TestAServerThatReportsNoIDIsAskedOnce(t *testing.T) {
 		b.wire.Record()
 		for range 3 {
 			b.release(b.requester(core.Exclusive).acquire(b.T, b.e))
-			time.Sleep(2 * identityPause)
+			time.Sleep(2 * transport.WatchPause)
 		}
 		n := 0
 		for _, c := range b.wire.Sent() {

@@ -275,9 +275,7 @@ func (l *lease) expire(now clock.Instant) (lost []*hold) {
 		lost = append(lost, h)
 	}
 	if now >= l.expiry() || len(lost) > 0 && l.isUnused() {
-		l.detach(nil)
-		l.cancel()
-		l.c.sendRequest(nil)
+		l.lose(nil) // it has no hold that could be lost
 	}
 	return lost
 }

@@ -4,10 +4,11 @@ import (
 	"os"
 	"testing"
 
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
 func TestMain(m *testing.M) {
 	suite.Begin()
-	os.Exit(m.Run())
+	os.Exit(redistest.Lend(m).Run())
 }

@@ -64,7 +64,7 @@ func (r reader) Subscribed() {
 func (r reader) Missed() { r.e.recovery.plan() }
 
 // IsIdle implements inbox.Reader: the process holds nothing and waits for nothing, and its last end was long ago.
-func (r reader) IsIdle() bool { return r.e.ids.isEmpty() && r.e.identity.isIdle(clock.Now()) }
+func (r reader) IsIdle() bool { return r.e.ids.isEmpty() && r.e.watch.IsIdle(clock.Now()) }
 
 // Beat implements inbox.Reader. A beat goes out with the round, before polls (rule 7 of docs/protocol.md).
 func (r reader) Beat(b *inbox.Inbox) {
@@ -129,8 +129,7 @@ func (r *request) accepts(m *script.Message) bool {
 		if r.grantBatch != nil && m.Number > r.grantBatch.lease.tokens.Last() { // otherwise the message is older than the lease
 			r.loseEarlierLease()
 		}
-		_, held := r.c.e.ids.find(r.id.Number()).(*lease) // an earlier answer has already granted it
-		return held
+		return r.isHeld()
 	}
 	r.onPush(m)
 	return true
@@ -162,10 +161,10 @@ func (r *request) onPush(p *script.Message) {
 // confirm sends acquire.lua again for a request that the server has granted: the grant counts only once replicas have it, which
 // neither a message nor a poll shows (rule 21 of docs/protocol.md).
 func (r *request) confirm() {
-	if r.granted {
+	if r.confirming {
 		return // the answer is on its way
 	}
-	r.granted = true
+	r.confirming = true
 	r.send()
 }
 

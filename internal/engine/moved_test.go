@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,26 +21,28 @@ func (b *replicatedBubble) doubt(h *hold) {
 
 func TestAHoldWhoseSlotHasMovedEndsUnlessReplicasAcknowledgeIt(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
-		inReplicatedBubble(t, func(b *replicatedBubble) {
-			a := b.requester(core.Exclusive)
-			a.Lease, a.Fixed = time.Hour, fixed
-			h := a.acquire(b.T, b.e)
-			deadline := h.Deadline()
-			time.Sleep(time.Second)
-			b.doubt(h)
-			time.Sleep(2 * movedGrace)
-			if got := h.Deadline(); h.gone() != nil || got.Before(deadline) || !fixed && !deadline.Before(got) {
-				b.Errorf("acknowledged immediately: %v, the deadline is %v later", h.gone(), got.Sub(deadline))
-			}
+		t.Run(fmt.Sprint(fixed), func(t *testing.T) {
+			inReplicatedBubble(t, func(b *replicatedBubble) {
+				a := b.requester(core.Exclusive)
+				a.Lease, a.Fixed = time.Hour, fixed
+				h := a.acquire(b.T, b.e)
+				deadline := h.Deadline()
+				time.Sleep(time.Second)
+				b.doubt(h)
+				time.Sleep(2 * movedGrace)
+				if got := h.Deadline(); h.gone() != nil || got.Before(deadline) || !fixed && !deadline.Before(got) {
+					b.Errorf("acknowledged immediately: %v, the deadline is %v later", h.gone(), got.Sub(deadline))
+				}
 
-			b.replicas.have.Store(1)
-			b.doubt(h)
-			begun := time.Now()
-			err := <-a.lost
-			if took := time.Since(begun); took > movedGrace+100*time.Millisecond || !strings.Contains(err.Error(), "its slot has moved") {
-				b.Errorf("not acknowledged: lost after %v: %v", took, err)
-			}
-			_, _ = h.Release(time.Second)
+				b.replicas.have.Store(1)
+				b.doubt(h)
+				begun := time.Now()
+				err := <-a.lost
+				if took := time.Since(begun); took > movedGrace+100*time.Millisecond || !strings.Contains(err.Error(), "its slot has moved") {
+					b.Errorf("not acknowledged: lost after %v: %v", took, err)
+				}
+				_, _ = h.Release(time.Second)
+			})
 		})
 	}
 }

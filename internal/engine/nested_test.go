@@ -74,7 +74,7 @@ func TestOnlyNestedWaitsAreChecked(t *testing.T) {
 
 // The context has no hold, or only one that no other call can wait for. Finding that out costs nothing.
 func TestAWaitThatIsNotNestedIsNoWork(t *testing.T) {
-	inBubble(t, func(b *bubble) {
+	inBubbleAlone(t, func(b *bubble) {
 		b.e.cfg.Waits = deadlock.NewRegistry()
 		w, c, end := b.nestedCall(func(*core.Request) {})
 		defer end()

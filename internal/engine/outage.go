@@ -3,18 +3,15 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/loglimit"
-	"github.com/lockmw/go/internal/timers"
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -149,154 +146,19 @@ func (e *Engine) serverOf(key string) any {
 	return e.rdb
 }
 
-// An identityWatcher detects that a server has lost its latest writes although no command has failed: it was restarted while this
-// process had nothing to send, or Sentinels have replaced it on purpose. go-redis replaces broken connections silently, and
-// leaves a subscription at a deposed master. Each start and each promotion changes the replication id, so the process reads the
-// id regularly while it matters (rule 13 of docs/protocol.md). Without the right to run INFO it does not.
-type identityWatcher struct {
-	e           *Engine
-	pause       time.Duration // between two reads
-	replaceable bool          // another server, at another address, may replace it
-	needed      atomic.Int64  // the instant until which reads are needed
-	armed       atomic.Bool   // a read is scheduled or in flight
-	off         atomic.Bool   // the server does not report its id
-	timer       timers.Timer
-
-	mu    sync.Mutex
-	known map[*redis.Client]string // replication ids by node; the key is nil without a Cluster
-}
-
-const (
-	// identityPause separates two reads of the id; replaceablePause does behind Sentinels, where grants may also be lost.
-	identityPause    = time.Second
-	replaceablePause = 250 * time.Millisecond
-	// identityTimeout bounds one read.
-	identityTimeout = time.Second
-)
-
-func (y *identityWatcher) init(e *Engine, t transport.Topology) {
-	y.e = e
-	y.timer.SetOwner(y)
-	y.known = make(map[*redis.Client]string)
-	y.replaceable = !t.Single && !t.HasSlots()
-	y.off.Store(t.Sharded) // a proxy may answer with the id of any server
-	if y.pause = identityPause; y.replaceable {
-		y.pause = replaceablePause
-	}
-}
-
-// ended records that an id of this process has ended on a server, which may lose that.
-func (y *identityWatcher) ended(now clock.Instant) { y.need(now) }
-
-// used records that a server has a grant or a ticket of this process. Behind Sentinels the process must detect that another
-// server has taken its place; elsewhere a broken connection shows it.
-func (y *identityWatcher) used(now clock.Instant) {
-	if y.replaceable {
-		y.need(now)
-	}
-}
-
-func (y *identityWatcher) need(now clock.Instant) {
-	y.needed.Store(int64(now.Add(releaseLost)))
-	if y.armed.Load() || y.off.Load() || !y.armed.CompareAndSwap(false, true) {
-		return
-	}
-	y.mu.Lock()
-	if len(y.known) > 0 {
-		now = now.Add(y.pause)
-	}
-	y.mu.Unlock()
-	y.e.schedule.Set(&y.timer, now, 0)
-}
-
-// Due reads the ids in the background.
-func (y *identityWatcher) Due() { y.e.schedule.Go(y.look) }
-
-// isIdle reports whether the server's identity does not matter at present.
-func (y *identityWatcher) isIdle(now clock.Instant) bool {
-	return now >= clock.Instant(y.needed.Load())
-}
-
-// look reads the ids of all servers that matter, and schedules the next read if one is needed.
-func (y *identityWatcher) look() {
-	for _, node := range y.nodes() {
-		y.ask(node)
-	}
-	now := clock.Now()
-	if y.replaceable && y.e.active.Len() > 0 {
-		y.needed.Store(int64(now.Add(releaseLost)))
-	}
-	if !y.isIdle(now) && !y.off.Load() {
-		y.e.schedule.Set(&y.timer, now.Add(y.pause), 0)
-		return
-	}
-	y.armed.Store(false)
-}
-
-// nodes returns the nodes of a Cluster at which an id has recently ended, or a single nil without a Cluster.
-func (y *identityWatcher) nodes() (all []*redis.Client) {
-	cluster := y.e.inboxes.Cluster
-	if cluster == nil {
-		return []*redis.Client{nil}
-	}
-	seen := make(map[*redis.Client]bool)
-	for _, one := range y.e.endedLately() {
-		keys := y.e.layout.KeySet(one.key)
-		node, err := cluster.MasterForKey(y.e.sender.Context(), keys.Holder())
-		if err == nil && !seen[node] {
-			seen[node] = true
-			all = append(all, node)
-		}
-	}
-	return all
-}
-
-// ask reads the id of one server.
-func (y *identityWatcher) ask(node *redis.Client) {
-	e := y.e
-	client := e.rdb
-	if node != nil {
-		client = node
-	}
-	ctx, cancel := context.WithTimeout(e.sender.Context(), identityTimeout)
-	defer cancel()
-	info, err := transport.ReadInfo(ctx, client, "replication")
-	id := info["master_replid"]
-	if e.sender.Context().Err() != nil {
-		return
-	}
-	if err != nil && transport.IsTemporary(err) {
-		e.sender.Note(err)
-		return
-	}
-	if err != nil || id == "" {
-		y.off.Store(true)
-		return
-	}
-	y.mu.Lock()
-	was := y.known[node]
-	y.known[node] = id
-	y.mu.Unlock()
-	if was != "" && was != id {
-		y.changed()
-	}
-}
-
-// changed handles a server that has lost its latest writes.
-func (y *identityWatcher) changed() {
-	e := y.e
+// onServerReplaced handles a server that may have lost its latest writes.
+func (e *Engine) onServerReplaced() {
 	e.recovery.plan()
 	switch {
-	case y.replaceable:
+	case e.slots.topology.IsReplaceable():
 		e.inboxes.Resubscribe(e.inbox)
 	case e.inboxes.Cluster != nil:
 		e.inboxes.FollowSlots()
 	}
 }
 
-// A round is everything that is due at about the same time. Package transport paces renewals, polls and peeks. The rest goes out
-// in one pipeline per node, which does not wait for an earlier one (rule 13 of docs/protocol.md). Only the schedule's goroutine
-// adds to a round.
+// A round is everything that is due at about the same time. Package transport paces renewals, polls and peeks. Beats and reports go
+// out immediately (rule 13 of docs/protocol.md). Only the schedule's goroutine adds to a round.
 type round struct {
 	renewals []transport.Due
 	beats    []*transport.Call
@@ -305,62 +167,168 @@ type round struct {
 	peeks    []*request
 	reports  []*transport.Call
 	lost     []*hold
-
-	mu       sync.Mutex
-	underway map[*redis.Client]int // pipelines in flight by node; the key is nil without a Cluster
 }
 
 const (
-	// maxReporting bounds the pipelines in flight to a node. They do not wait for one another, so they would pile up at a node
-	// that does not answer.
+	// maxReporting bounds the pipelines in flight to a node.
 	maxReporting = 16
 	// maxBeating is how many more pipelines may be in flight if they carry beats, so that nothing delays a beat.
 	maxBeating = 4
-	// maxCalls bounds the calls of a pipeline. It is large because the server reads a pipeline in pieces of 16 KiB and serves
-	// other clients in between.
-	maxCalls = 16384
 )
 
 // endRound sends the round and notifies the callers of lost holds, without delaying the schedule.
 func (e *Engine) endRound() {
 	r := &e.round
 	e.pacer.Add(r.renewals)
-	e.sendRound(r.beats, maxReporting+maxBeating)
-	e.sendRound(r.reports, maxReporting)
+	e.rounds.Send(r.beats, maxReporting+maxBeating) // what is left out is due again soon
+	e.rounds.Send(r.reports, maxReporting)
 	e.polling.Add(append(polls(r.polls), e.peeks(r.confirms, confirmIt)...))
 	e.peeking.Add(e.peeks(r.peeks, peekIt))
 	if len(r.lost) > 0 {
 		e.notifyLostAsync(r.lost)
 	}
-	r.renewals, r.beats, r.polls, r.confirms, r.peeks, r.reports, r.lost = nil, nil, nil, nil, nil, nil, nil
+	*r = round{}
 }
 
-// sendRound runs calls in pipelines, each in its own goroutine, if fewer than most are in flight to the node.
-func (e *Engine) sendRound(calls []*transport.Call, most int) {
-	for node, batch := range e.sender.GroupByNode(calls) {
-		for _, part := range transport.GroupByTimeout(batch, maxCalls) {
-			e.sendPipeline(node, part, most)
+// tryTimeout is how long retryUntil waits for an answer before it tries again. A late answer does no harm.
+const tryTimeout = time.Second
+
+// A prepareCall prepares an execution of a script.
+type prepareCall func(context.Context, *script.Set, func(*transport.Reply)) *transport.Call
+
+// A readAnswer reads an answer, and reports whether to try again after an error.
+type readAnswer func(*transport.Reply) (again bool, err error)
+
+// neverEnds is for scripts that are retried until their context ends.
+func neverEnds() error { return nil }
+
+// retryUntil runs a script until read returns no error or says not to try again, until ctx ends, or until ended returns an error.
+func (e *Engine) retryUntil(ctx context.Context, ended func() error, prepare prepareCall, read readAnswer) error {
+	var failures outage
+	var last error
+	for {
+		again, err := e.try(ctx, prepare, read)
+		if err == nil || !again {
+			return err
+		}
+		if last == nil || !errors.Is(err, core.ErrNoAnswer) {
+			last = err
+		}
+		if err := e.pause(ctx, failures.note(clock.Now()), last); err != nil {
+			return err
+		}
+		if err := ended(); err != nil {
+			return err
 		}
 	}
 }
 
-func (e *Engine) sendPipeline(node *redis.Client, batch []*transport.Call, most int) {
-	r := &e.round
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.underway[node] >= most {
-		return // the next tries are already scheduled
+// pause waits for the next try. It returns an error if there is none. If ctx has ended, that error wraps the last one.
+func (e *Engine) pause(ctx context.Context, d time.Duration, last error) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-e.sender.Context().Done():
+		return core.ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("%w (%w)", last, ctx.Err())
 	}
-	if r.underway == nil {
-		r.underway = make(map[*redis.Client]int)
+}
+
+// try runs a script once for retryUntil.
+func (e *Engine) try(ctx context.Context, prepare prepareCall, read readAnswer) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	r, err := e.ask(ctx, prepare)
+	if err != nil {
+		return true, err
 	}
-	r.underway[node]++
-	e.schedule.Go(func() {
-		e.sender.RunWithin(batch)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.underway[node]--; r.underway[node] == 0 {
-			delete(r.underway, node)
-		}
-	})
+	return read(r)
+}
+
+// mayRetry reports whether it may help to run a script again after this answer (rules 14 and 21 of docs/protocol.md).
+func mayRetry(a *transport.Reply) bool { return transport.IsTemporary(a.Err) || a.ReplicaErr != nil }
+
+// ask runs a script once.
+func (e *Engine) ask(ctx context.Context, prepare prepareCall) (*transport.Reply, error) {
+	answers := make(chan *transport.Reply, 1)
+	e.sender.Start(prepare(ctx, e.scripts, func(r *transport.Reply) { answers <- r }))
+	select {
+	case r := <-answers:
+		return r, nil
+	case <-ctx.Done():
+		return nil, core.ErrNoAnswer
+	}
+}
+
+// The tokens of a counter only rise (rule 18 of docs/protocol.md). But a server may lose the counter, and the clock of the server
+// that replaces it may be behind. A grant may then have a smaller token than this process has seen. In that case the process
+// raises the counter and requests the lock again.
+
+func (e *Engine) raise(ctx context.Context, raise script.Raise) error {
+	a, err := e.ask(ctx, raise.Call)
+	if err != nil {
+		return err
+	}
+	behind, err := script.RaiseAnswer(a, raise.Token)
+	if behind > 0 {
+		return fmt.Errorf("%w: its clock is %v behind a fencing token", core.ErrUnavailable, behind.Round(time.Second))
+	}
+	if err == nil {
+		e.slotOf(raise.Keys).noteToken(raise.Token)
+	}
+	return transport.Failure(err)
+}
+
+// noteToken records the last token of a grant. Grants of different keys may arrive in a different order than their tokens. Grants
+// of one key do not: a later one never has an older token, however long its request has waited.
+func (c *cohort) noteToken(token int64) {
+	c.slot.noteToken(token)
+	c.greatest = max(c.greatest, token)
+}
+
+// isStale reports whether the token of a grant is not above all tokens that were seen before the request was sent, and all tokens
+// of the key since. Readers share a token, which may be older. Grants of permits may arrive in a different order than their
+// tokens.
+func (r *request) isStale(g script.Grant) bool {
+	if r.c.kind != permit {
+		r.seen = max(r.seen, r.c.greatest)
+	}
+	return r.leader.Req.Mode != core.Read && g.Token <= r.seen
+}
+
+// onStaleToken raises the counter. The next request gives up what was granted.
+func (r *request) onStaleToken() {
+	c := r.c
+	c.detach(r)
+	c.raising = true
+	c.raises++
+	raise := script.Raise{Keys: &c.keys, Token: r.seen}
+	c.e.sender.Start(raise.Call(c.e.sender.Context(), c.e.scripts, r.onRaised))
+}
+
+// maxRaises bounds how often the counter is raised for one grant.
+const maxRaises = 3
+
+// onRaised handles the answer to raise.lua. If the counter was not raised, the next grant is stale again.
+func (r *request) onRaised(a *transport.Reply) {
+	c := r.c
+	c.shard.mu.Lock()
+	defer c.unlock()
+	c.raising = false
+	behind, err := script.RaiseAnswer(a, r.seen)
+	switch {
+	case behind > 0:
+		c.failWaiters(&core.AcquireError{Err: fmt.Errorf(
+			"%w: its clock is %v behind an earlier fencing token, and it has lost its token counter",
+			core.ErrUnavailable, behind.Round(time.Second))})
+	case err != nil && !transport.IsTemporary(err):
+		c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
+	case c.raises > maxRaises: // perhaps a proxy leads to a different server each time
+		c.failWaiters(&core.AcquireError{Err: fmt.Errorf("%w: its fencing tokens do not rise although the counter was raised", core.ErrUnavailable)})
+		c.raises = 0
+	}
+	c.sendRequest(&script.Predecessor{ID: r.id, Lease: r.lease()}) // cancels that predecessor if no caller waits
 }

@@ -251,15 +251,17 @@ func TestAnAcquireThatWasCutOffIsAskedFor(t *testing.T) {
 
 func TestAnAcquireThatMayHaveRunIsCancelled(t *testing.T) {
 	for _, reply := range []string{cutOff, "ERR something else", "NOPERM User app has no permissions to run the 'publish' command script: f00"} {
-		inBubble(t, func(b *bubble) {
-			b.warm()
-			b.replace(b.e, "acquire", reply, 100)
-			a := b.requester(core.Exclusive)
-			a.Wait = 0
-			tries := b.call(b.e, a)
-			<-tries.done
-			b.wantUnavailable("the try", tries.err, reply)
-			b.wantFree()
+		t.Run(reply, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				b.replace(b.e, "acquire", reply, 100)
+				a := b.requester(core.Exclusive)
+				a.Wait = 0
+				tries := b.call(b.e, a)
+				<-tries.done
+				b.wantUnavailable("the try", tries.err, reply)
+				b.wantFree()
+			})
 		})
 	}
 }

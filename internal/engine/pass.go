@@ -103,7 +103,7 @@ func (l *lease) stopSharing() {
 
 // cancelLeaseIfUnused cancels a lease that was kept for a caller which has left.
 func (c *cohort) cancelLeaseIfUnused() {
-	if l := c.lease; l != nil && c.isShared() && c.waiters.Len == 0 && l.holds.First() == nil {
+	if l := c.lease; l != nil && c.isShared() && l.isUnused() {
 		l.detach(nil)
 		l.cancel()
 	}
@@ -171,7 +171,7 @@ func (l *lease) closeGrantBatch() {
 // passInBatch passes the lease from h to the next member of its batch. It reports whether it did.
 func (l *lease) passInBatch(h *hold, now clock.Instant) bool {
 	n := l.grantBatch
-	if n == nil || n.closed || len(n.next) == 0 || l.tokens.IsEmpty() || !l.isFresh(now) || now.Sub(l.grantedAt) > l.duration/3 ||
+	if n == nil || n.closed || len(n.next) == 0 || l.tokens.IsEmpty() || !l.isFresh(now) || l.isPassedLong(now) ||
 		l.c.greatest > l.tokens.Last() { // the server has granted the key since
 		return false
 	}

@@ -135,22 +135,24 @@ func TestOnlyQueuedRequestsForPermitsAreWaiters(t *testing.T) {
 // Answers come in another order than the grants of permits that they tell of. A lock's would be of a counter that is lost.
 func TestAnOlderTokenOfAnotherPermitIsNotStale(t *testing.T) {
 	for mode, old := range map[core.Mode]bool{core.Permit: false, core.Fair: true} {
-		inBubble(t, func(b *bubble) {
-			a := b.permit(2)
-			if mode != core.Permit {
-				a = b.requester(mode)
-			}
-			h := a.acquire(b.T, b.e)
-			h.lease.c.shard.mu.Lock()
-			all := h.lease.c.entry
-			all.greatest = h.Token() + 1
-			r := &request{c: h.lease.c, leader: &localq.Waiter{Req: h.Req}}
-			if got := r.isStale(script.Grant{Token: h.Token()}); got != old {
-				b.Errorf("in mode %v an older token counts as old: %t", mode, got)
-			}
-			all.greatest = h.Token()
-			h.lease.c.shard.mu.Unlock()
-			b.release(h)
+		t.Run(mode.String(), func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				a := b.permit(2)
+				if mode != core.Permit {
+					a = b.requester(mode)
+				}
+				h := a.acquire(b.T, b.e)
+				h.lease.c.shard.mu.Lock()
+				all := h.lease.c.entry
+				all.greatest = h.Token() + 1
+				r := &request{c: h.lease.c, leader: &localq.Waiter{Req: h.Req}}
+				if got := r.isStale(script.Grant{Token: h.Token()}); got != old {
+					b.Errorf("in mode %v an older token counts as old: %t", mode, got)
+				}
+				all.greatest = h.Token()
+				h.lease.c.shard.mu.Unlock()
+				b.release(h)
+			})
 		})
 	}
 }

@@ -64,20 +64,22 @@ func TestManyDeadTicketsForPermitsDoNotDelayTheQueue(t *testing.T) {
 // A call that waits for a permit is not notified of holds of its own process, because others also have permits.
 func TestAPermitOfTheSameProcessIsNotReported(t *testing.T) {
 	for n, want := range map[int]int{1: 1, 2: 0} {
-		inBubble(t, func(b *bubble) {
-			var holds []*hold
-			for range n {
-				holds = append(holds, b.permit(n).acquire(b.T, b.e))
-			}
-			s := &stalls{requester: b.permit(n)}
-			s.Events = s
-			c := b.call(b.e, s.requester)
-			time.Sleep(10 * core.SelfWaitAfter)
-			b.release(holds...)
-			b.release(b.wantGranted("the call", c))
-			if s.n != want {
-				b.Errorf("of %d permits: it was notified of %d holds, want %d", n, s.n, want)
-			}
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				var holds []*hold
+				for range n {
+					holds = append(holds, b.permit(n).acquire(b.T, b.e))
+				}
+				s := &stalls{requester: b.permit(n)}
+				s.Events = s
+				c := b.call(b.e, s.requester)
+				time.Sleep(10 * core.SelfWaitAfter)
+				b.release(holds...)
+				b.release(b.wantGranted("the call", c))
+				if s.n != want {
+					b.Errorf("of %d permits: it was notified of %d holds, want %d", n, s.n, want)
+				}
+			})
 		})
 	}
 }

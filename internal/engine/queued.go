@@ -285,7 +285,7 @@ func (r *request) onPolled(reply *transport.Reply, a *script.Polled, t *script.T
 	defer c.unlock()
 	switch {
 	case r.over:
-		if _, held := c.e.ids.find(r.id.Number()).(*lease); t.Err == nil && t.Outcome == script.Held && !held {
+		if t.Err == nil && t.Outcome == script.Held && !r.isHeld() {
 			r.loseEarlierLease()
 			r.cancel() // the first cancel may have been refused, and the poll has set the whole lease
 		}

@@ -119,3 +119,32 @@ func TestARunThatWorksIsNotMadeVoid(t *testing.T) {
 		b.wantFree()
 	})
 }
+
+// The call of r1 has given up, but its begin has arrived. Before the cancel arrives, the next call finds the hold of an id that its
+// process no longer knows.
+func TestAHoldWhoseCancelIsOnItsWayIsNotDisownedWithoutItsRun(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warmWith("record_acquire", "record_begin", "record_cancel", "disown")
+		scripts := b.e.scripts.All()
+		answer := b.wire.HoldReply(scripts["record_acquire"].SHA)
+		first := b.call(b.e, b.claims("r1"))
+		<-answer.Caught()
+		cancel := b.wire.Withhold(scripts["record_cancel"].SHA)
+		first.stop()
+		<-cancel.Caught()
+		b.wantRecord("given up", "r1")
+		a := b.claims("r2")
+		a.Record.MaxSilent = 0 // an open record is of a run with an unknown outcome
+		next := b.call(b.e, a)
+		b.wantWaiting("the next call", next)
+		answer.Deliver()
+		cancel.Break()
+		<-next.done
+		rec, err := next.grant.BeginRecord(b.Context(), a.Record)
+		if err != nil || rec.Run != "r2" {
+			b.Errorf("its run finds %+v, %v", rec, err)
+		}
+		b.release(next.grant)
+		b.wantFree()
+	})
+}

@@ -236,6 +236,15 @@ func (e *Engine) endedLately() (all []releasedKey) {
 	return all
 }
 
+// holdersEndedLately returns the keys of the holders of the locks that have recently ended.
+func (e *Engine) holdersEndedLately() (keys []string) {
+	for _, one := range e.endedLately() {
+		set := e.layout.KeySet(one.key)
+		keys = append(keys, set.Holder())
+	}
+	return keys
+}
+
 // repeatReleases ends all recent ends again, because the server may have lost them. Ids in use stay. The process has an id in its
 // table as long as it uses the id, so an id that is not there and whose number was used has ended.
 func (e *Engine) repeatReleases() {
@@ -246,7 +255,11 @@ func (e *Engine) repeatReleases() {
 	inUse := e.ids.inUse() // read after the numbers
 	for i := range ended {
 		one := &ended[i]
-		e.disown(one.lockKey, one.upTo, inUse[one.lockKey], func() {})
+		sh := e.shardOf(one.key)
+		sh.mu.Lock() // an id leaves the table and becomes one of voids under this mutex
+		stay := e.voids.of(one.lockKey, inUse[one.lockKey])
+		sh.mu.Unlock()
+		e.disown(one.lockKey, one.upTo, stay, func() {})
 	}
 }
 
@@ -294,7 +307,7 @@ func (r *request) disownEnded(sent clock.Instant, holders []core.Holder, then fu
 	}
 	upTo := e.lastID.Load()                               // new ids of this key need the shard's lock
 	c.shard.released.note(c.lockKey(), upTo, clock.Now()) // so other calls do not do the same
-	e.disown(c.lockKey(), upTo, inUse, then)
+	e.disown(c.lockKey(), upTo, e.voids.of(c.lockKey(), inUse), then)
 	return true
 }
 

@@ -83,7 +83,7 @@ func (h *hold) beginReleaseOfShare(now clock.Instant, patience time.Duration) *r
 }
 
 // A release returns a lease to the server: release.lua is sent, and sent again while the server cannot answer. Callers of this
-// process that come in the meantime wait for its end. The shard's mutex guards lastErr, except for reads by the goroutine of the
+// process that come in the meantime wait for its end, except readers that may share a lease. The shard's mutex guards lastErr, except for reads by the goroutine of the
 // try.
 type release struct {
 	l         *lease
@@ -107,7 +107,7 @@ type release struct {
 func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, deadline clock.Instant) *release {
 	r := &release{l: l, begun: now, until: now.Add(patience), deadline: deadline, over: make(chan struct{})}
 	r.timer.SetOwner(r)
-	l.c.e.endings.begin(true)
+	l.c.e.endings.Begin(true)
 	if h.keepsPlace() {
 		r.place = h.Req.Place
 	}
@@ -199,7 +199,7 @@ func (r *release) onAnswer(reply *transport.Reply) {
 	}
 	r.readRecord(reply)
 	r.err = r.l.onReleased(reply, r.deadline)
-	r.l.c.e.endings.done(true) // after a failure, a cancellation has begun
+	r.l.c.e.endings.Done(true) // after a failure, a cancellation has begun
 	close(r.over)
 }
 
@@ -217,7 +217,7 @@ func (r *release) waitOut(err error) bool {
 		return false
 	}
 	r.lastErr = err
-	e.endings.failed(err)
+	e.endings.Failed(err)
 	e.schedule.Set(&r.timer, next, 0)
 	return true
 }
@@ -247,7 +247,7 @@ func (l *lease) onReleased(reply *transport.Reply, deadline clock.Instant) error
 		now := clock.Now()
 		c.shard.released.note(c.lockKey(), l.id.Number(), now)
 		e.recovery.ended(reply.Sent)
-		e.identity.ended(now)
+		e.watch.Wrote(now)
 	}
 	c.sendRequest(nil)
 	c.unlock()
@@ -262,6 +262,7 @@ type cancellation struct {
 	permit    bool // of a semaphore
 	prepare   prepareCall
 	confirmed func(sent clock.Instant) // called once the server has confirmed it, with when the call was sent
+	over      func()                   // called once it is not sent again; nil: nothing
 	isHold    bool                     // of a lease that has not ended
 	failed    bool                     // permanently
 	until     clock.Instant
@@ -303,9 +304,14 @@ func (e *Engine) cancelBy(prepare prepareCall, n script.KeySet, u cancelTarget) 
 	confirmed := func(sent clock.Instant) { // the id may have held the lock
 		e.noteEnded(u.key, u.id)
 		e.recovery.ended(sent)
-		e.identity.ended(clock.Now())
+		e.watch.Wrote(clock.Now())
 	}
-	e.cancel(&cancellation{keys: n, permit: u.key.permit, prepare: prepare, confirmed: confirmed, isHold: u.isHold}, u.lease)
+	c := &cancellation{keys: n, permit: u.key.permit, prepare: prepare, confirmed: confirmed, isHold: u.isHold}
+	if number, ours := e.idStem.Number(u.id); ours && u.run != "" {
+		e.voids.begin(u.key, number)
+		c.over = func() { e.voids.end(u.key, number) }
+	}
+	e.cancel(c, u.lease)
 }
 
 // cancel sends a cancellation of ids whose holds last no longer than lease. A ticket may live longer.
@@ -315,14 +321,14 @@ func (e *Engine) cancel(c *cancellation, lease time.Duration) {
 	}
 	c.e, c.until, c.delay = e, clock.Now().Add(lease+script.AcceptWindow), minCancelDelay
 	c.timer.SetOwner(c)
-	e.endings.begin(c.isHold)
+	e.endings.Begin(c.isHold)
 	c.send()
 }
 
 // Due sends the cancellation again, or records that its hold has expired.
 func (c *cancellation) Due() {
 	if c.failed {
-		c.e.endings.expired()
+		c.e.endings.Expired()
 	} else {
 		c.send()
 	}
@@ -339,23 +345,31 @@ func (c *cancellation) onCancelled(a *transport.Reply) {
 	switch outcome, err := script.CancelAnswer(a); {
 	case err == nil:
 		c.confirmed(a.Sent)
+		c.end()
 		if outcome == script.More {
 			e.pollForRest(c.keys, c.permit)
 		}
-		e.endings.done(c.isHold)
+		e.endings.Done(c.isHold)
 	case e.sender.Context().Err() != nil: // Close has stopped waiting
 	case transport.IsFinal(err) || clock.Now() > c.until:
 		c.warn(err)
-		e.endings.failed(err)
+		c.end()
+		e.endings.Failed(err)
 		if c.failed = true; c.isHold {
 			e.schedule.Set(&c.timer, c.until, 0)
 		}
-		e.endings.giveUp()
+		e.endings.GiveUp()
 	default:
-		e.endings.failed(err)
+		e.endings.Failed(err)
 		delay := c.delay
 		c.delay = min(2*delay, maxCancelDelay) // set before the next try, which reads it, can begin
 		e.schedule.SetAfter(&c.timer, delay, 0)
+	}
+}
+
+func (c *cancellation) end() {
+	if c.over != nil {
+		c.over()
 	}
 }
 

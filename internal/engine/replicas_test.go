@@ -192,50 +192,52 @@ func TestAGrantIsConfirmedOnceAtATime(t *testing.T) {
 
 func TestARenewalThatFewReplicasHaveLeavesTheDeadline(t *testing.T) {
 	for _, mode := range []core.Mode{core.Exclusive, core.Read} {
-		inReplicatedBubble(t, func(b *replicatedBubble) {
-			a := &renewals{requester: b.requester(mode), reported: make(chan error, 100)}
-			a.Events = a
-			g, err := b.e.Acquire(b.Context(), &a.Request)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := <-a.reported; err != nil {
-				b.Errorf("a renewal that two replicas have: %v", err)
-			}
-			deadline := g.Deadline()
-			b.replicas.have.Store(1)
-			b.wantFew("a renewal", <-a.reported)
-			ctx, cancel := context.WithTimeout(b.Context(), time.Second)
-			defer cancel()
-			b.wantFew("an extension", g.Extend(ctx, a.Lease))
-			if g.Deadline() != deadline {
-				b.Errorf("the deadline has moved by %v", g.Deadline().Sub(deadline))
-			}
-			time.AfterFunc(time.Second, func() { b.replicas.have.Store(2) })
-			if err := g.Extend(b.Context(), a.Lease); err != nil {
-				b.Errorf("an extension that waits for the replicas: %v", err)
-			}
-			if !deadline.Before(g.Deadline()) {
-				b.Error("an extension that two replicas have has not moved the deadline")
-			}
-			deadline = g.Deadline()
-			for err := <-a.reported; err != nil; {
-				err = <-a.reported
-			}
-			if !deadline.Before(g.Deadline()) {
-				b.Error("a renewal that two replicas have has not moved the deadline")
-			}
-			b.replicas.have.Store(1)
-			select {
-			case <-a.lost: //nolint:errcheck // why it is lost says the next line
-			case <-time.After(3 * a.Lease):
-				b.Fatal("renewals that one replica has keep it")
-			}
-			if now := clock.Now(); now.Before(g.Deadline()) || g.Deadline().Add(time.Second).Before(now) {
-				b.Errorf("it is lost %v after its deadline", now.Sub(g.Deadline()))
-			}
-			_, _ = g.Release(time.Second)
-			b.wantFree()
+		t.Run(mode.String(), func(t *testing.T) {
+			inReplicatedBubble(t, func(b *replicatedBubble) {
+				a := &renewals{requester: b.requester(mode), reported: make(chan error, 100)}
+				a.Events = a
+				g, err := b.e.Acquire(b.Context(), &a.Request)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := <-a.reported; err != nil {
+					b.Errorf("a renewal that two replicas have: %v", err)
+				}
+				deadline := g.Deadline()
+				b.replicas.have.Store(1)
+				b.wantFew("a renewal", <-a.reported)
+				ctx, cancel := context.WithTimeout(b.Context(), time.Second)
+				defer cancel()
+				b.wantFew("an extension", g.Extend(ctx, a.Lease))
+				if g.Deadline() != deadline {
+					b.Errorf("the deadline has moved by %v", g.Deadline().Sub(deadline))
+				}
+				time.AfterFunc(time.Second, func() { b.replicas.have.Store(2) })
+				if err := g.Extend(b.Context(), a.Lease); err != nil {
+					b.Errorf("an extension that waits for the replicas: %v", err)
+				}
+				if !deadline.Before(g.Deadline()) {
+					b.Error("an extension that two replicas have has not moved the deadline")
+				}
+				deadline = g.Deadline()
+				for err := <-a.reported; err != nil; {
+					err = <-a.reported
+				}
+				if !deadline.Before(g.Deadline()) {
+					b.Error("a renewal that two replicas have has not moved the deadline")
+				}
+				b.replicas.have.Store(1)
+				select {
+				case <-a.lost: //nolint:errcheck // why it is lost says the next line
+				case <-time.After(3 * a.Lease):
+					b.Fatal("renewals that one replica has keep it")
+				}
+				if now := clock.Now(); now.Before(g.Deadline()) || g.Deadline().Add(time.Second).Before(now) {
+					b.Errorf("it is lost %v after its deadline", now.Sub(g.Deadline()))
+				}
+				_, _ = g.Release(time.Second)
+				b.wantFree()
+			})
 		})
 	}
 }
@@ -312,15 +314,17 @@ func TestCallsWaitForTheNextMasterIfTheirsIsDeposed(t *testing.T) {
 		"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 		"ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 …",
 	} {
-		inReplicatedBubble(t, func(b *replicatedBubble) {
-			b.replicas.fails.Store(text)
-			waits := b.call(b.e, b.requester(core.Exclusive))
-			time.Sleep(5 * time.Second)
-			b.wantWaiting("a call with time", waits)
-			b.replicas.fails.Store("")
-			time.Sleep(maxTryPause)
-			b.release(b.wantGranted("a call with time", waits))
-			b.wantFree()
+		t.Run(text, func(t *testing.T) {
+			inReplicatedBubble(t, func(b *replicatedBubble) {
+				b.replicas.fails.Store(text)
+				waits := b.call(b.e, b.requester(core.Exclusive))
+				time.Sleep(5 * time.Second)
+				b.wantWaiting("a call with time", waits)
+				b.replicas.fails.Store("")
+				time.Sleep(maxTryPause)
+				b.release(b.wantGranted("a call with time", waits))
+				b.wantFree()
+			})
 		})
 	}
 }
@@ -351,13 +355,14 @@ func TestARenewalInASlotThatMovesIsAcknowledged(t *testing.T) {
 	c := redistest.NewCluster(t, 2, 1)
 	cfg := DefaultConfig()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	cfg.Replicas = transport.Replicas{Count: 1, Timeout: time.Second}
+	cfg.Replicas = transport.Replicas{Count: 1, Timeout: 2 * time.Second}
 	e, err := New(c.Client(t), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	a := newRequester("item:1")
+	a.Lease = time.Minute // a slot moves slowly on a busy machine
 	g, err := e.Acquire(t.Context(), &a.Request)
 	if err != nil {
 		t.Fatal(err)

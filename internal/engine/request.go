@@ -29,7 +29,7 @@ type request struct {
 	stamp            int64           // the fencing counter in the last answer that said "queued"
 	acceptBy         clock.Instant   // until when a push with a number above the stamp is reliable
 	place            int64           // in the queue
-	granted          bool            // a push or a poll has found the grant, and an acquire that confirms it is in flight: see confirm
+	confirming       bool            // the grant may exist, and an acquire is in flight whose answer decides
 	became           *lease          // the lease that it was granted; nil: none so far
 	holders          []core.Holder   // in the last answer
 	position         int             // in the queue, in the last answer; 0: unknown
@@ -138,7 +138,7 @@ func (r *request) onAnswer(reply *transport.Reply) {
 		r.onAnswerTooLate(reply)
 		return
 	}
-	r.outage.paused, r.granted = false, false
+	r.outage.paused, r.confirming = false, false
 	a, err := script.AcquireAnswer(reply, c.e.layout.InboxPrefix())
 	if err != nil {
 		r.onFailed(err)
@@ -168,7 +168,7 @@ func (r *request) onAnswer(reply *transport.Reply) {
 	case script.Settled:
 		r.settle(a.Record)
 	case script.Again:
-		r.granted = true // perhaps; the next answer decides
+		r.confirming = true
 		r.send()
 	default: // the id has ended, and must not be used again
 		c.detach(r)
@@ -203,10 +203,16 @@ func (r *request) onAnswerTooLate(reply *transport.Reply) {
 	}
 }
 
+// isHeld reports whether the process has a lease under the request's id: an earlier answer has granted it.
+func (r *request) isHeld() bool {
+	_, held := r.c.e.ids.find(r.id.Number()).(*lease)
+	return held
+}
+
 // cancelAgain cancels a request that had ended before an answer arrived, unless its grant is in use: the first cancel may have
 // overtaken the acquire.
 func (r *request) cancelAgain(err error) {
-	if _, held := r.c.e.ids.find(r.id.Number()).(*lease); !held && (err == nil || r.id.Copies() > 0) {
+	if !r.isHeld() && (err == nil || r.id.Copies() > 0) {
 		r.cancel()
 	}
 }
@@ -363,7 +369,7 @@ func (r *request) expectPush(sent clock.Instant, stamp, subscription int64) {
 		r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow))
 	}
 	e.inboxes.Use(r.c.slot.inbox)
-	e.identity.used(clock.Now())
+	e.watch.WroteGrant(clock.Now())
 }
 
 // pollNow schedules a poll for the request now.

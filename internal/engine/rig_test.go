@@ -35,6 +35,7 @@ func onRig(t *testing.T, test func(r *rig)) {
 // inRigBubble runs a test on the embedded server only, where no answer is late: a command that is not answered within 30 ms is
 // sent again.
 func inRigBubble(t *testing.T, test func(r *rig)) {
+	race.Parallel(t)
 	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until go-redis' goroutines have ended

@@ -64,20 +64,22 @@ func TestALeaseOutlivesTheMaximumHoldOfTheLastIfOthersWait(t *testing.T) {
 // However long the answer takes, the server counts from when it had the command.
 func TestADeadlineCountsFromTheSendingOfARenewal(t *testing.T) {
 	for _, mode := range []core.Mode{core.Write, core.Read} {
-		inBubble(t, func(b *bubble) {
-			b.warm()
-			h := b.requester(mode).acquire(b.T, b.e)
-			held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
-			<-held.Caught()
-			time.Sleep(time.Second)
-			held.Deliver()
-			synctest.Wait()
-			server := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val()
-			if left := clock.Until(h.Deadline()); left < scripttest.Lease/2 || left > server {
-				b.Errorf("it takes itself to hold for %v, and does for %v", left, server)
-			}
-			b.release(h)
-			b.wantFree()
+		t.Run(mode.String(), func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				h := b.requester(mode).acquire(b.T, b.e)
+				held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
+				<-held.Caught()
+				time.Sleep(time.Second)
+				held.Deliver()
+				synctest.Wait()
+				server := b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val()
+				if left := clock.Until(h.Deadline()); left < scripttest.Lease/2 || left > server {
+					b.Errorf("it takes itself to hold for %v, and does for %v", left, server)
+				}
+				b.release(h)
+				b.wantFree()
+			})
 		})
 	}
 }

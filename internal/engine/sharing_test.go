@@ -268,28 +268,6 @@ func TestAJoinThatEndsBeforeItsAnswer(t *testing.T) {
 	}
 }
 
-func TestALeaseIsKeptForAReaderThatWaitsForTheAnswer(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		first := b.read()
-		time.Sleep(shareFor)
-		held := b.wire.HoldReply(b.e.scripts.All()["renew"].SHA)
-		b.sent()
-		join := b.call(b.e, b.requester(core.Read))
-		<-held.Caught()
-		b.release(first)
-		held.Deliver()
-		h := b.wantGranted("the join", join)
-		if h.lease != first.lease {
-			b.Error("it has another lease")
-		}
-		b.wantSent("a join", "renew")
-		b.release(h)
-		b.wantSent("its release", "release")
-		b.wantFree()
-	})
-}
-
 // The batch of releases is for plain holds: readers and downgraded holds are released one by one.
 func TestReadersOfManyKeysThatLeaveTogether(t *testing.T) {
 	onRig(t, func(r *rig) {

@@ -79,25 +79,27 @@ func TestAnOldAnswerIsForReadersThatWaitedForIt(t *testing.T) {
 // That a writer of this process waits is known before the server's message comes.
 func TestAWriterOfTheSameProcessNeedsNoMessage(t *testing.T) {
 	for _, mode := range []core.Mode{core.Write, core.Fair, core.Exclusive} {
-		inBubble(t, func(b *bubble) {
-			b.warm()
-			deliver := b.quiet()
-			first := b.read()
-			b.release(b.read())
-			b.wantSent("two readers", "acquire")
-			writer := b.call(b.e, b.requester(mode))
-			b.sent()
-			reader := b.call(b.e, b.requester(core.Read))
-			b.wantWaiting("the writer", writer)
-			b.wantWaiting("a reader that comes after it", reader)
-			b.wantSent("a reader that comes after it", "acquire")
-			deliver()
-			b.release(first)
-			h := b.wantGranted("the writer", writer)
-			b.wantWaiting("the reader", reader)
-			b.release(h)
-			b.release(b.wantGranted("the reader", reader))
-			b.wantFree()
+		t.Run(mode.String(), func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				deliver := b.quiet()
+				first := b.read()
+				b.release(b.read())
+				b.wantSent("two readers", "acquire")
+				writer := b.call(b.e, b.requester(mode))
+				b.sent()
+				reader := b.call(b.e, b.requester(core.Read))
+				b.wantWaiting("the writer", writer)
+				b.wantWaiting("a reader that comes after it", reader)
+				b.wantSent("a reader that comes after it", "acquire")
+				deliver()
+				b.release(first)
+				h := b.wantGranted("the writer", writer)
+				b.wantWaiting("the reader", reader)
+				b.release(h)
+				b.release(b.wantGranted("the reader", reader))
+				b.wantFree()
+			})
 		})
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,17 +22,19 @@ func (b *bubble) forgets(behind time.Duration) {
 
 func TestTokensRiseThoughTheServersClockIsBehind(t *testing.T) {
 	for _, mode := range []core.Mode{core.Exclusive, core.Fair, core.Write} {
-		inBubble(t, func(b *bubble) {
-			h := b.requester(mode).acquire(b.T, b.e)
-			before := h.Token()
-			b.release(h)
-			b.forgets(30 * time.Second)
-			h = b.requester(mode).acquire(b.T, b.e)
-			if h.Token() <= before {
-				b.Errorf("token %d after %d", h.Token(), before)
-			}
-			b.release(h)
-			b.wantFree()
+		t.Run(mode.String(), func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				h := b.requester(mode).acquire(b.T, b.e)
+				before := h.Token()
+				b.release(h)
+				b.forgets(30 * time.Second)
+				h = b.requester(mode).acquire(b.T, b.e)
+				if h.Token() <= before {
+					b.Errorf("token %d after %d", h.Token(), before)
+				}
+				b.release(h)
+				b.wantFree()
+			})
 		})
 	}
 }
@@ -73,22 +76,24 @@ func TestAWaiterOfLongAgoGetsAGreaterTokenThanTheOneBefore(t *testing.T) {
 	for _, modes := range [][2]core.Mode{
 		{core.Fair, core.Fair}, {core.Write, core.Write}, {core.Exclusive, core.Fair}, {core.Fair, core.Exclusive},
 	} {
-		inBubble(t, func(b *bubble) {
-			b.warm()
-			first := b.requester(core.Fair).acquire(b.T, b.e)
-			second, third := b.call(b.e, b.requester(modes[0])), b.call(b.e, b.requester(modes[1]))
-			time.Sleep(20 * time.Second)
-			b.release(first)
-			h := b.wantGranted("the second", second)
-			b.rdb.Del(b.Context(), b.driver.Keys.Fence())
-			b.s.Mini.SetTime(time.Now().Add(-10 * time.Second))
-			b.release(h)
-			next := b.wantGranted("the third", third)
-			if next.Token() <= h.Token() {
-				b.Errorf("%v: token %d after %d", modes, next.Token(), h.Token())
-			}
-			b.release(next)
-			b.wantFree()
+		t.Run(fmt.Sprint(modes), func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.warm()
+				first := b.requester(core.Fair).acquire(b.T, b.e)
+				second, third := b.call(b.e, b.requester(modes[0])), b.call(b.e, b.requester(modes[1]))
+				time.Sleep(20 * time.Second)
+				b.release(first)
+				h := b.wantGranted("the second", second)
+				b.rdb.Del(b.Context(), b.driver.Keys.Fence())
+				b.s.Mini.SetTime(time.Now().Add(-10 * time.Second))
+				b.release(h)
+				next := b.wantGranted("the third", third)
+				if next.Token() <= h.Token() {
+					b.Errorf("%v: token %d after %d", modes, next.Token(), h.Token())
+				}
+				b.release(next)
+				b.wantFree()
+			})
 		})
 	}
 }

@@ -27,25 +27,27 @@ func TestTheRecordOfATickCountsOnceReplicasHaveIt(t *testing.T) {
 			return err
 		},
 	} {
-		inReplicatedBubble(t, func(b *replicatedBubble) {
-			a := b.requester(core.Fair)
-			h := a.acquire(b.T, b.e)
-			b.replicas.have.Store(1)
-			ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
-			defer cancel()
-			b.wantFew(what, note(b, h, ctx))
-			if ctx.Err() == nil {
-				b.Errorf("%s: it was given up early", what)
-			}
-			asked := b.replicas.waits.Load()
-			time.AfterFunc(3*time.Second, func() { b.replicas.have.Store(2) })
-			if err := note(b, h, b.Context()); err != nil {
-				b.Errorf("%s, which replicas have after a while: %v", what, err)
-			}
-			if b.replicas.waits.Load() < asked+2 {
-				b.Errorf("%s: replicas were not asked again", what)
-			}
-			b.release(h)
+		t.Run(what, func(t *testing.T) {
+			inReplicatedBubble(t, func(b *replicatedBubble) {
+				a := b.requester(core.Fair)
+				h := a.acquire(b.T, b.e)
+				b.replicas.have.Store(1)
+				ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
+				defer cancel()
+				b.wantFew(what, note(b, h, ctx))
+				if ctx.Err() == nil {
+					b.Errorf("%s: it was given up early", what)
+				}
+				asked := b.replicas.waits.Load()
+				time.AfterFunc(3*time.Second, func() { b.replicas.have.Store(2) })
+				if err := note(b, h, b.Context()); err != nil {
+					b.Errorf("%s, which replicas have after a while: %v", what, err)
+				}
+				if b.replicas.waits.Load() < asked+2 {
+					b.Errorf("%s: replicas were not asked again", what)
+				}
+				b.release(h)
+			})
 		})
 	}
 }

@@ -21,20 +21,6 @@ func (b *bubble) unheld() (join, writer *calling, deliver func()) {
 	return join, writer, deliver
 }
 
-// A lease that was kept for the answer is not kept any longer if that says that a writer waits.
-func TestALeaseWithoutHoldsThatMayNotBeSharedIsReleased(t *testing.T) {
-	inBubble(t, func(b *bubble) {
-		b.warm()
-		join, writer, deliver := b.unheld()
-		deliver()
-		h := b.wantGranted("the writer", writer)
-		b.wantWaiting("the join", join)
-		b.release(h)
-		b.release(b.wantGranted("the join", join))
-		b.wantFree()
-	})
-}
-
 // A separate release would leave the lock taken for as long as the release takes, although no caller holds it.
 func TestALeaseWithoutHoldsEndsWithTheRequestThatReplacesIt(t *testing.T) {
 	inBubble(t, func(b *bubble) {

@@ -4,8 +4,8 @@
 // docs/protocol.md).
 //
 //	inboxes.go          all channels, and the nodes at which they are subscribed
-//	subscriber.go       one connection with subscriptions
-//	reconnect.go        when a failed connection is replaced
+//	connection.go       one connection with subscriptions; notices that it is lost
+//	retrypause.go       the pauses before a failed connection is replaced
 //	beat.go             shows that the process is alive while it waits
 //	deadsubscription.go detects that a subscription brings no messages any more
 package inbox

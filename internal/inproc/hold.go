@@ -51,9 +51,7 @@ func (h *hold) setDeadline() {
 		h.ends = clock.Now().Add(h.lease)
 		h.deadline = h.ends
 	}
-	if most := h.MaxEnd(); !most.IsZero() && (h.deadline.IsZero() || most.Before(h.deadline)) {
-		h.deadline = most
-	}
+	h.deadline = h.EndsBy(h.deadline)
 	h.startLimit()
 }
 

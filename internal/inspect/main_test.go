@@ -5,10 +5,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
 func TestMain(m *testing.M) {
 	suite.Begin()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(redistest.Lend(m))
 }

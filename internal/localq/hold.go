@@ -105,6 +105,14 @@ func (h *Hold) MaxEnd() clock.Instant {
 	return h.Since.Add(h.Req.MaxHold)
 }
 
+// EndsBy returns when the hold ends if its lease ends at that time, which is zero for never: the maximum hold may end before.
+func (h *Hold) EndsBy(leaseEnd clock.Instant) clock.Instant {
+	if most := h.MaxEnd(); !most.IsZero() && (leaseEnd.IsZero() || most.Before(leaseEnd)) {
+		return most
+	}
+	return leaseEnd
+}
+
 // ExpiryLoss returns the loss of a hold that has expired by now. ranOut is the reason if its lease was not renewed.
 func (h *Hold) ExpiryLoss(now clock.Instant, ranOut string) error {
 	why := ranOut

@@ -89,7 +89,7 @@ func (w *Waiter) EndsWithOutage() bool { return w.Req.FailOpen || w.Req.Once || 
 // FailsFast reports whether the call ends soon if a server is unreachable.
 func (w *Waiter) FailsFast() bool { return w.OnlyTries() || w.EndsWithOutage() }
 
-// IsPatient reports whether only an answer can end the wait.
+// IsPatient reports whether no context can end the wait, and no limit except for the one of a try.
 func (w *Waiter) IsPatient() bool {
 	return w.Ctx.Done() == nil && (w.OnlyTries() || w.Req.Wait == core.Forever)
 }

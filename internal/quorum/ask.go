@@ -20,13 +20,7 @@ func (b *bid) ask() {
 	if b.order == nil {
 		b.order = l.order(e.key)
 	}
-	present := 0
-	for _, n := range l.nodes {
-		if !n.unreachable {
-			present++
-		}
-	}
-	all := present < l.cfg.Quorum
+	all := !l.majorityMayAnswer()
 	b.first = b.findFirst()
 	queue := l.majority(now) && e.waits()
 	token := l.propose(now)

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/lockmw/go/internal/core"
-	"github.com/lockmw/go/internal/engine"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // watchNodes closes the locks when the engines of all nodes are closed.
@@ -83,15 +83,15 @@ func (l *Locks) Close() error {
 
 // awaitEndings waits until the nodes have confirmed all releases, or confirm no more. A lock is free when a quorum has
 // confirmed.
-func (l *Locks) awaitEndings() engine.Unreleased {
+func (l *Locks) awaitEndings() transport.Unreleased {
 	var mu sync.Mutex
-	var all []engine.Unreleased
+	var all []transport.Unreleased
 	each(l.nodes, func(n *node) {
 		left := n.engine.AwaitEndings()
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, left)
 	})
-	slices.SortFunc(all, func(a, b engine.Unreleased) int { return a.Holds - b.Holds })
+	slices.SortFunc(all, func(a, b transport.Unreleased) int { return a.Holds - b.Holds })
 	return all[l.cfg.Quorum-1] // assumes that a node with more locks left has also left the locks of a node with fewer
 }

@@ -62,13 +62,7 @@ func (h *hold) end(lost error) {
 func (l *Locks) process() string { return l.nodes[0].engine.Process() }
 
 // Deadline implements core.Hold.
-func (h *hold) Deadline() clock.Instant {
-	d := h.lease.deadline()
-	if most := h.MaxEnd(); !most.IsZero() && most.Before(d) {
-		return most
-	}
-	return d
-}
+func (h *hold) Deadline() clock.Instant { return h.EndsBy(h.lease.deadline()) }
 
 // Expired implements core.Hold.
 func (h *hold) Expired() bool { return clock.Until(h.Deadline()) <= 0 }

@@ -60,20 +60,7 @@ func isBusy(err error) bool {
 
 // limited returns a context with the values of ctx. It ends when the node has taken too long.
 func (n *node) limited(ctx context.Context) context.Context {
-	return &limitedContext{n.timeouts.Next(clock.Now()), ctx}
-}
-
-// A limitedContext ends with one context, and prefers the values of another one.
-type limitedContext struct {
-	context.Context
-	values context.Context
-}
-
-func (c *limitedContext) Value(key any) any {
-	if v := c.values.Value(key); v != nil {
-		return v
-	}
-	return c.Context.Value(key)
+	return &transport.LimitedContext{Context: n.timeouts.Next(clock.Now()), Values: ctx}
 }
 
 // order returns the nodes in the order in which calls for a key queue at them. It is the same in all processes that list the

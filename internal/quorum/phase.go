@@ -107,7 +107,7 @@ func (b *bid) refusal() *core.AcquireError {
 func (b *bid) noteRefusal() {
 	var seen [][]core.Holder
 	for _, v := range b.votes {
-		if v != nil && (v.state == refused || v.state == queued) {
+		if v.isBusy() {
 			b.isRefused = true
 			if len(v.holders) > 0 {
 				seen = append(seen, v.holders)
@@ -136,10 +136,13 @@ func mostNamed(seen [][]core.Holder) (holders []core.Holder) {
 	return holders
 }
 
+// isBusy reports whether the node has answered that another process holds the lock. v may be nil.
+func (v *vote) isBusy() bool { return v != nil && (v.state == refused || v.state == queued) }
+
 // onlyFailures reports whether nodes have failed, and none was held by another process.
 func (b *bid) onlyFailures() bool {
 	for _, v := range b.votes {
-		if v != nil && (v.state == refused || v.state == queued) {
+		if v.isBusy() {
 			return false
 		}
 	}

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/engine"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A node with a quarantine that was restarted, or has taken the place of another, may have lost fencing tokens. After its
@@ -67,7 +70,7 @@ func (n *node) readCounter(key string) (a nodeCounter) {
 	defer cancel()
 	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
 		a.id = n.engine.TrustedServer(key)
-		a.raised, a.err = n.engine.IsRaised(ctx, a.id)
+		a.raised, a.err = n.isRaised(ctx, a.id)
 	}
 	return a
 }
@@ -99,7 +102,7 @@ func (n *node) verify(key string, answers []nodeCounter) error {
 			return err
 		}
 	}
-	return n.engine.RecordRaised(ctx, mine.id)
+	return n.recordRaised(ctx, mine.id)
 }
 
 // clockSlack is how far the clock of a server may be behind the clock of the server whose place it took.
@@ -109,9 +112,9 @@ const clockSlack = 10 * time.Second
 // than script.MaxAhead ahead of its clock, and the loss happened at least a quarantine ago. Tokens that the node never had do
 // not matter: no node has all.
 func (n *node) greatestLost(ctx context.Context) (int64, error) {
-	now, err := n.engine.ServerTime(ctx)
+	now, err := n.redis().Time(ctx).Result()
 	if err != nil {
-		return 0, err
+		return 0, transport.Failure(err)
 	}
 	return now.Add(script.MaxAhead - max(0, n.engine.Config().Quarantine-clockSlack)).UnixMicro(), nil
 }
@@ -165,3 +168,22 @@ func (l *Locks) CarryTokens(ctx context.Context, to []*engine.Engine) error {
 	}
 	return nil
 }
+
+func (n *node) redis() redis.UniversalClient { return n.engine.Backend().Redis }
+
+// raisedKeyTTL is how long a server remembers that its counter was raised.
+const raisedKeyTTL = 30 * 24 * time.Hour
+
+// recordRaised records on the server that its counter was raised to the counters of other nodes. server is the name that
+// TrustedServer returned.
+func (n *node) recordRaised(ctx context.Context, server string) error {
+	return transport.Failure(n.redis().Set(ctx, n.raisedKey(server), 1, raisedKeyTTL).Err())
+}
+
+// isRaised reports whether recordRaised has recorded that.
+func (n *node) isRaised(ctx context.Context, server string) (bool, error) {
+	found, err := n.redis().Exists(ctx, n.raisedKey(server)).Result()
+	return found == 1, transport.Failure(err)
+}
+
+func (n *node) raisedKey(server string) string { return n.engine.Config().Prefix + ":raised:" + server }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A vote is one request at one node, with its own id. It implements core.Events for the node's engine.
@@ -66,7 +67,7 @@ func (v *vote) send(ctx context.Context) {
 		inner, cancel := context.WithCancel(v.n.engine.Context())
 		v.cancel = cancel
 		v.answerTimer = time.AfterFunc(v.e.l.cfg.NodeTimeout, v.onNoAnswer)
-		ctx = &limitedContext{inner, ctx}
+		ctx = &transport.LimitedContext{Context: inner, Values: ctx}
 	}
 	v.e.l.spawn(func() {
 		hold, err := v.n.engine.Acquire(ctx, &v.req)

@@ -168,26 +168,28 @@ func (a *Acquire) queueArg(k *acquireCall) any {
 	if a.MayBatch {
 		text = append(text, 'r')
 	}
-	q.text, q.holder, q.secretOf = text, a.Keys.Holder(), a.SecretOf
+	q.length, q.holder, q.secretOf = int8(len(text)), a.Keys.Holder(), a.SecretOf
 	return q
 }
 
 // A queueArg is an argument of a command. Its secret is made only when the command is written: most acquires that succeed
 // immediately are executed by acquire_batch.lua, which has no such argument.
 type queueArg struct {
-	text     []byte // in room, without the secret
 	holder   string
 	secretOf func(holder string) Secret // nil: the ticket has no secret
 	once     sync.Once
+	length   int8 // of the text in room, without the secret
 	room     [40]byte
 }
+
+func (q *queueArg) text() []byte { return q.room[:q.length] }
 
 // MarshalBinary implements encoding.BinaryMarshaler. go-redis calls it when it writes the command.
 func (q *queueArg) MarshalBinary() ([]byte, error) {
 	if q.secretOf == nil {
-		return q.text, nil
+		return q.text(), nil
 	}
-	n := len(q.text)
+	n := int(q.length)
 	q.once.Do(func() { // a command may be written twice at the same time: see cluster.go of package transport
 		secret := q.secretOf(q.holder)
 		q.room[n] = ':'
@@ -199,7 +201,7 @@ func (q *queueArg) MarshalBinary() ([]byte, error) {
 // IsSame reports whether q and another argument for the same lock are equal. All tickets for one lock have the same secret.
 func (q *queueArg) IsSame(other any) bool {
 	o, ok := other.(*queueArg)
-	return ok && bytes.Equal(q.text, o.text)
+	return ok && bytes.Equal(q.text(), o.text())
 }
 
 // traceField returns the traceparent, or "" if it cannot be stored in a ticket, whose fields are separated by spaces.

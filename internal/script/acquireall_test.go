@@ -235,7 +235,7 @@ func TestATripMayEndAfterAnyOfItsWrites(t *testing.T) {
 }
 
 func TestWithFullMemoryATripWritesNothing(t *testing.T) {
-	s := redistest.Redis(t)
+	s := redistest.Lent(t)
 	l := newLocks(t, s, t.Name())
 	l.wantHeld("free", "a1")
 	full := func(limit string) {

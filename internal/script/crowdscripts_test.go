@@ -140,6 +140,22 @@ func TestAWriterThatDoesNotListenIsTheLastOfTheQueue(t *testing.T) {
 	})
 }
 
+// A reader that listens has the turn of a writer that does not, and only one of them has it.
+func TestAReaderHasTheTurnOfAWriterThatDoesNotListen(t *testing.T) {
+	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
+		d.WantHeld("r0", d.Read("r0"))
+		d.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write, Subscribed: true})
+		d.Listen("r1")
+		d.WantQueued("r1", d.Read("r1"), 1, 2)
+		later(2 * script.BeatInterval)
+		d.Release("r0")
+		d.WantReaders("r1")
+		if sc := d.Look(); !sc.Waits("w") {
+			d.Errorf("the writer does not wait any more: %v", sc)
+		}
+	})
+}
+
 // A release may overtake the downgrade before it.
 func TestABatchLeavesToOthersWhatWasDowngraded(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {

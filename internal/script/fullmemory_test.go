@@ -14,7 +14,7 @@ import (
 // onFullMemory prepares a lock, and then runs f on a server whose memory is full.
 func onFullMemory(t *testing.T, name string, prepare, test func(d *scripttest.Driver)) {
 	t.Run(name, func(t *testing.T) {
-		d := scripttest.New(t, redistest.Redis(t).NewClient(t), t.Name())
+		d := scripttest.New(t, redistest.Lent(t).NewClient(t), t.Name())
 		d.Tidy = true
 		prepare(d)
 		if err := d.Redis.ConfigSet(d.Context(), "maxmemory", "1").Err(); err != nil {

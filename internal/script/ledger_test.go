@@ -51,7 +51,7 @@ func TestShortWaysAreWorthTheirLines(t *testing.T) {
 func scriptTime(t *testing.T, thorough bool, begin func(*scripttest.Driver), turn func(d *scripttest.Driver, now, next string)) float64 {
 	t.Helper()
 	const rounds, turns = 100, 50
-	rdb := redistest.Redis(t).NewClient(t)
+	rdb := redistest.Lent(t).NewClient(t)
 	d := scripttest.New(t, rdb, "item:1")
 	if thorough {
 		d.Thoroughly()

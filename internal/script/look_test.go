@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/go/internal/deadlock"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 // look runs look.lua. Parts of the answer without a certain order are sorted.
@@ -153,25 +154,28 @@ func wantHolders(d *scripttest.Driver, want ...string) {
 func TestALookHasBounds(t *testing.T) {
 	scripttest.OnEachCrowded(t, func(d *scripttest.Driver) {
 		many := deadlock.MaxHolders
-		for i := range many {
-			d.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("p", i), N: many})
-			if i == many/2 && (look(d).Partial || len(look(d).Holders) != i+1) {
-				d.Errorf("of %d permits it sees %+v", i+1, look(d))
-			}
+		each := func(from, to int, request func(i int)) {
+			d.Untidy(func() {
+				for i := from; i < to; i++ {
+					request(i)
+				}
+			})
 		}
+		permits := func(i int) { d.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("p", i), N: many}) }
+		each(0, many/2, permits)
+		if v := look(d); v.Partial || len(v.Holders) != many/2 {
+			d.Errorf("of %d permits it sees %+v", many/2, v)
+		}
+		each(many/2, many, permits)
 		wantView(d, "many permits", deadlock.View{Partial: true})
 		d.Redis.FlushAll(d.Context())
 		d.Read("a")
-		for i := range many + 2 {
-			d.Write(fmt.Sprint("w", i))
-		}
+		each(0, many+2, func(i int) { d.Write(fmt.Sprint("w", i)) })
 		if v := look(d); v.Partial || len(v.Tickets) != many || v.Tickets[many-1].ID != fmt.Sprint("w", many-1) {
 			d.Errorf("of many writers it sees %+v", v)
 		}
 		d.Redis.FlushAll(d.Context())
-		for i := range many {
-			d.Read(fmt.Sprint("r", i))
-		}
+		each(0, many, func(i int) { d.Read(fmt.Sprint("r", i)) })
 		wantView(d, "many readers", deadlock.View{Partial: true})
 	})
 }
@@ -201,9 +205,13 @@ func TestALookLeavesStrangersAlone(t *testing.T) {
 			return d.Redis.HSet(d.Context(), key, "b", "a b x d e f g", "#admit", "").Err()
 		}
 		put["zset of an odd ticket"] = func(key string) error { return d.Redis.ZAdd(d.Context(), key, redis.Z{Member: ""}).Err() }
+		cases := 0
 		for situation, prepare := range situations {
 			for at, key := range where {
 				for kind, put := range put {
+					if cases++; !suite.Full() && cases%4 != 0 {
+						continue
+					}
 					d.Redis.FlushAll(d.Context())
 					prepare()
 					d.Redis.Del(d.Context(), key.name)

@@ -16,9 +16,11 @@ func TestAPermitThatHasEndedIsNotTakenAway(t *testing.T) {
 	scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) {
 		const n = 300
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: n})
-		for i := range n - 1 {
-			d.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("b", i), N: n, Lease: time.Second})
-		}
+		d.Untidy(func() {
+			for i := range n - 1 {
+				d.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("b", i), N: n, Lease: time.Second})
+			}
+		})
 		later(time.Second)
 		dead := lastPermitField(d)
 		p, ok := script.ParsePermit(d.Redis.HGet(d.Context(), d.Keys.Holder(), dead).Val())
@@ -117,5 +119,39 @@ func TestAShortLeaseDoesNotEndOtherPermits(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// A foreign value at the queue or the tickets is found before the first write.
+func TestAStrangerAtTheQueueOfASemaphoreRefusesAllWrites(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		ctx := d.Context()
+		for _, key := range []string{d.Keys.PermitQueue(), d.Keys.PermitTickets()} {
+			for what, op := range map[string]scripttest.Operation{"free": nil, "busy": scripttest.Permit{ID: "a", N: 1}.Operation(d)} {
+				d.Redis.FlushAll(ctx)
+				if op != nil {
+					d.Send(op)
+				}
+				d.Redis.Set(ctx, key, "theirs", 0)
+				look := func() string {
+					keys := d.Redis.Keys(ctx, "*").Val()
+					slices.Sort(keys)
+					return fmt.Sprint(keys, d.Redis.HGetAll(ctx, d.Keys.Holder()).Val(), d.Redis.Get(ctx, key).Val(), d.Redis.PTTL(ctx, key).Val())
+				}
+				before := look()
+				for name, op := range map[string]scripttest.Operation{
+					"acquire": scripttest.Permit{ID: "b", N: 1}.Operation(d),
+					"poll":    d.PermitPolls("b"),
+				} {
+					if err := d.Send(op).Err; err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+						d.Errorf("%s, %s at %s: %v", what, name, key, err)
+					}
+					if after := look(); after != before {
+						d.Errorf("%s, %s at %s: there was %s, and is %s", what, name, key, before, after)
+					}
+				}
+			}
+		}
+		d.Redis.FlushAll(ctx)
 	})
 }

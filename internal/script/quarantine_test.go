@@ -34,9 +34,14 @@ func (q *quarantined) send(op scripttest.Operation) *transport.Reply {
 	return <-answer
 }
 
+func lockedAndAwaited(d *scripttest.Driver) {
+	d.Lock("a1")
+	d.Fair("b1")
+}
+
 // Every script that grants locks does so only on a trusted server, and does the rest of its work on any server.
 func TestAServerThatIsNotTrustedGrantsNothing(t *testing.T) {
-	server := redistest.Redis(t)
+	server := redistest.Lent(t)
 	for name, test := range map[string]struct {
 		begin   func(d *scripttest.Driver)
 		op      func(d *scripttest.Driver) scripttest.Operation
@@ -62,37 +67,25 @@ func TestAServerThatIsNotTrustedGrantsNothing(t *testing.T) {
 			func(d *scripttest.Driver) scripttest.Operation { return d.Polls(scripttest.Lease, "b1") }, true, "b1",
 		},
 		"release": {
-			func(d *scripttest.Driver) {
-				d.Lock("a1")
-				d.Fair("b1")
-			},
+			lockedAndAwaited,
 			func(d *scripttest.Driver) scripttest.Operation {
 				return &script.Release{Keys: d.Keys, ID: scripttest.ID("a1")}
 			}, false, "b1",
 		},
 		"cancel": {
-			func(d *scripttest.Driver) {
-				d.Lock("a1")
-				d.Fair("b1")
-			},
+			lockedAndAwaited,
 			func(d *scripttest.Driver) scripttest.Operation {
 				return &script.Cancel{Keys: d.Keys, ID: "a1", Mark: true}
 			}, false, "b1",
 		},
 		"disown": {
-			func(d *scripttest.Driver) {
-				d.Lock("a1")
-				d.Fair("b1")
-			},
+			lockedAndAwaited,
 			func(d *scripttest.Driver) scripttest.Operation {
 				return &script.Disown{Keys: d.Keys, Stem: "a", UpTo: 1}
 			}, false, "b1",
 		},
 		"force": {
-			func(d *scripttest.Driver) {
-				d.Lock("a1")
-				d.Fair("b1")
-			},
+			lockedAndAwaited,
 			func(d *scripttest.Driver) scripttest.Operation {
 				return &script.Force{Keys: d.Keys, Token: d.Token(), Owner: "owner-a1"}
 			}, false, "b1",
@@ -143,7 +136,7 @@ func TestAServerThatIsNotTrustedGrantsNothing(t *testing.T) {
 
 // Tickets stay on a server that is not trusted.
 func TestAPollKeepsTheQueueInAQuarantine(t *testing.T) {
-	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "item")
+	d := scripttest.New(t, redistest.Lent(t).NewClient(t), "item")
 	d.Lock("a1")
 	d.Fair("b1")
 	d.Redis.PExpire(d.Context(), d.Keys.Tickets(), time.Second)
@@ -158,7 +151,7 @@ func TestAPollKeepsTheQueueInAQuarantine(t *testing.T) {
 
 // A batch of acquires is refused as a whole, and a batch of releases grants nothing.
 func TestABatchIsRefusedByAServerThatIsNotTrusted(t *testing.T) {
-	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "item")
+	d := scripttest.New(t, redistest.Lent(t).NewClient(t), "item")
 	q := newQuarantined(d, time.Hour)
 	q.sender.SetBatching(true)
 	q.sender.Pause()

@@ -244,7 +244,7 @@ func TestALockThatIsNotBusyAsUsualIsQueuedForOneByOne(t *testing.T) {
 }
 
 func TestWithFullMemoryACrowdIsRefused(t *testing.T) {
-	s := redistest.Redis(t)
+	s := redistest.Lent(t)
 	d := scripttest.New(t, s.NewClient(t), t.Name())
 	d.FairOf("p", "a")
 	before := d.Look()

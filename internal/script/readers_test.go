@@ -34,51 +34,6 @@ func TestReadersShareALock(t *testing.T) {
 	})
 }
 
-// A read hold has the token of the writer before it, or one between that and the token of the next writer.
-func TestReadersHaveATokenBetweenTheWriters(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		counter := func() int64 {
-			last, ok := d.Look().Counter()
-			if !ok {
-				d.Fatal("no counter")
-			}
-			return last
-		}
-		first := d.Read("r1") // without a counter
-		if first.Grant.Token < 1 || counter() < first.Grant.Token {
-			d.Errorf("the first reader has token %d, and the counter is %d", first.Grant.Token, counter())
-		}
-		d.Release("r1")
-		last := first.Grant.Token
-		for i := range 3 {
-			w, r, s := fmt.Sprint("w", i), fmt.Sprint("r", i), fmt.Sprint("s", i)
-			write := d.Write(w)
-			if write.Grant.Token <= last {
-				d.Errorf("%s has token %d after %d", w, write.Grant.Token, last)
-			}
-			d.Read(r) // admitted by the release
-			d.Release(w)
-			polled := d.Poll(r).Tickets
-			read := d.Read(s)
-			if polled[0].Grant.Token != write.Grant.Token || read.Grant.Token != write.Grant.Token {
-				d.Errorf("readers have tokens %d and %d after a writer with %d", polled[0].Grant.Token, read.Grant.Token, write.Grant.Token)
-			}
-			last = max(write.Grant.Token, read.Grant.Token, counter())
-			d.Release(r)
-			d.Release(s)
-		}
-		again := d.Read("r9") // begins a phase on a free lock
-		if again.Grant.Token > counter() || again.Grant.Token < last {
-			d.Errorf("a reader of a free lock has token %d, and the counter is %d", again.Grant.Token, counter())
-		}
-		d.Write("w9") // waits
-		d.Release("r9")
-		if polled := d.Poll("w9").Tickets; polled[0].Grant.Token <= max(again.Grant.Token, last) {
-			d.Errorf("the writer after the readers has token %d after %d", polled[0].Grant.Token, again.Grant.Token)
-		}
-	})
-}
-
 func TestAPhaseKeepsItsTokenWhenTheCounterIsLost(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		token := d.Read("a").Grant.Token

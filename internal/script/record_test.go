@@ -2,7 +2,6 @@ package script_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -133,41 +132,6 @@ func TestARecordDecidesWithoutALock(t *testing.T) {
 	})
 }
 
-func TestAnOpenRecordBelongsToOneRequest(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		begins(d, "a", claimOf("r1"))
-		lapse(d)
-		other := claimOver("r2")
-		other.Fingerprint = otherPrint
-		if got := d.Claim("b", other); got.Outcome != script.Settled {
-			d.Errorf("another request took the lock: %+v", got)
-		}
-		wantBegins(d, "c", hold(d, "c"), other, "open r1 0 0")
-	})
-}
-
-func TestALateBeginReplacesNobody(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		a := begins(d, "a", claimOver("r1")).Token
-		lapse(d)
-		b := begins(d, "b", claimOver("r2"))
-		if b.Earlier != 1 {
-			d.Errorf("the second run: %+v", b)
-		}
-		if _, outcome := d.BeginRecord("a", a, claimOver("r1")); outcome != script.NotHeld {
-			d.Errorf("a copy of the first begin: %v", outcome)
-		}
-		if _, outcome := d.BeginRecord("b", a, claimOver("r1")); outcome != script.Over {
-			d.Errorf("a begin with an old token: %v", outcome)
-		}
-		wantRecord(d, "after late begins", "open r2 1 1")
-		d.EndRecord(endOf("r2", "forget"))
-		if _, outcome := d.BeginRecord("b", a, claimOver("r1")); outcome != script.Over {
-			d.Errorf("a begin with an old token, after the second run was forgotten: %v", outcome)
-		}
-	})
-}
-
 func TestAnAnswerIsRecordedOnce(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		begins(d, "a", claimOf("r1"))
@@ -198,62 +162,6 @@ func TestAnAnswerIsRecordedOnce(t *testing.T) {
 		rec := d.Record()
 		if string(rec.Answer) != "answer of r1" || rec.Status != 201 || rec.State != core.RecordDone || rec.Ended.Before(rec.Began) {
 			d.Errorf("the record is %+v", rec)
-		}
-	})
-}
-
-// While the record is open for a run, nobody else has begun.
-func TestARunThatHasLostItsLockRecordsItsAnswer(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		begins(d, "a", claimOf("r1"))
-		lapse(d)
-		refused := d.Claim("b", claimOf("r2"))
-		d.WantHeld("a call that may not replace the run", refused)
-		if refused.Grant.Opened {
-			d.Error("it began")
-		}
-		if ok, released := d.ReleaseRecord("a", keepOf("r1")); !ok || released != script.NotHeld {
-			d.Errorf("the end: %v, %v", ok, released)
-		}
-		wantBegins(d, "b", refused.Grant.Token, claimOf("r2"), "done r1 0 0")
-		d.WantHolder("b")
-	})
-}
-
-func TestARunThatWasReplacedRecordsNothing(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		begins(d, "a", claimOver("r1"))
-		lapse(d)
-		begins(d, "b", claimOver("r2"))
-		for _, outcome := range []string{"keep", "forget", "leave", "void"} {
-			if ok, _ := d.ReleaseRecord("a", core.RecordEnd{Run: "r1", Outcome: outcome, TTL: recordTTL}); ok {
-				d.Errorf("%s of the first run was confirmed", outcome)
-			}
-		}
-		d.CancelRecord("a", "r1")
-		wantRecord(d, "after late ends", "open r2 1 1")
-		d.WantHolder("b")
-	})
-}
-
-func TestAForgottenRunLeavesItsTokenAndTheCounts(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		begins(d, "a", claimOver("r1"))
-		lapse(d)
-		token := begins(d, "b", claimOver("r2")).Token
-		for _, want := range []bool{true, false} {
-			if ok, _ := d.ReleaseRecord("b", endOf("r2", "forget")); ok != want {
-				d.Errorf("forget: %v, want %v", ok, want)
-			}
-		}
-		wantRecord(d, "forgotten", "none  1 1")
-		if got := d.Record().Token; got != token {
-			d.Errorf("the token is %d, want %d", got, token)
-		}
-		other := claimOf("r3")
-		other.Fingerprint = otherPrint
-		if got := begins(d, "c", other); got.Earlier != 1 {
-			d.Errorf("the next run: %+v", got)
 		}
 	})
 }
@@ -328,37 +236,4 @@ func TestATextThatNoScriptHasWrittenIsNoRecord(t *testing.T) {
 	if !ok || rec.Status != 201 || string(rec.Answer) != "an  answer\n\x00" || rec.Ended.Sub(rec.Began) != time.Microsecond {
 		t.Errorf("%+v, %v", rec, ok)
 	}
-}
-
-// Such a key is left alone, and the call gets an error.
-func TestAForeignKeyInPlaceOfARecordIsNotTouched(t *testing.T) {
-	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		d.Fair("a")
-		for what, put := range map[string]func() error{
-			"a text":        func() error { return d.Redis.Set(d.Context(), d.Keys.Record(), "theirs", 0).Err() },
-			"an empty text": func() error { return d.Redis.Set(d.Context(), d.Keys.Record(), "", 0).Err() },
-			"a cut record":  func() error { return d.Redis.Set(d.Context(), d.Keys.Record(), "open r2 7 f1", 0).Err() },
-			"a hash":        func() error { return d.Redis.HSet(d.Context(), d.Keys.Record(), "state", "open").Err() },
-			"a text of words": func() error {
-				return d.Redis.Set(d.Context(), d.Keys.Record(), "this is a text of nine words in all", 0).Err()
-			},
-		} {
-			d.Redis.Del(d.Context(), d.Keys.Record())
-			if err := put(); err != nil {
-				d.Fatal(err)
-			}
-			before := d.Redis.Dump(d.Context(), d.Keys.Record()).Val()
-			for _, op := range []scripttest.Operation{
-				claimTurn(d), beginTurn(d), endTurn(keepOf("r1"))(d), endTurn(endOf("r1", "leave"))(d), releaseTurn(keepOf("r1"))(d),
-			} {
-				if err := d.Send(op).Err; err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-					d.Errorf("%s: %T: %v", what, op, err)
-				}
-			}
-			if after := d.Redis.Dump(d.Context(), d.Keys.Record()).Val(); after != before {
-				d.Errorf("%s was changed", what)
-			}
-		}
-		d.WantHolder("a")
-	})
 }

@@ -177,10 +177,11 @@ func TestWithFullMemoryARunEndsAndNoneBegins(t *testing.T) {
 // A foreign value at the key of a record is reported and left alone, and nothing runs. A hold can still end.
 func TestAStrangerAtARecordIsLeftAlone(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		for kind, put := range strangers(d) {
-			if strings.HasPrefix(kind, "hash") {
-				continue
-			}
+		all := strangers(d)
+		for _, text := range []string{"", "open r2 7 f1", "this is a text of nine words in all"} {
+			all["text "+text] = func(key string) error { return d.Redis.Set(d.Context(), key, text, 0).Err() }
+		}
+		for kind, put := range all {
 			d.Redis.FlushAll(d.Context())
 			if err := put(d.Keys.Record()); err != nil {
 				d.Fatal(err)
@@ -196,7 +197,9 @@ func TestAStrangerAtARecordIsLeftAlone(t *testing.T) {
 			d.WantHolder("")
 			locked(d)
 			isRefused("a begin", beginTurn(d), func(r *transport.Reply) error { _, _, err := script.RecordBeginAnswer(r); return err })
-			isRefused("an end", endTurn(keepOf("r1"))(d), func(r *transport.Reply) error { _, err := script.RecordEndAnswer(r); return err })
+			for _, end := range []core.RecordEnd{keepOf("r1"), endOf("r1", "leave")} {
+				isRefused(end.Outcome, endTurn(end)(d), func(r *transport.Reply) error { _, err := script.RecordEndAnswer(r); return err })
+			}
 			isRefused("a release", releaseTurn(keepOf("r1"))(d), func(r *transport.Reply) error { return r.Err })
 			d.Want("cancel", d.CancelRecord("a", "r1"), script.Done)
 			d.WantHolder("")

@@ -15,6 +15,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/race"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
@@ -167,7 +168,9 @@ func TestRecordsDoWhatASimpleModelDoes(t *testing.T) {
 	t.Run("clock", func(t *testing.T) {
 		scripttest.OnClock(t, func(d *scripttest.Driver, later func(time.Duration)) { compareRecords(t, d, later) })
 	})
-	scripttest.OnEach(t, func(d *scripttest.Driver) { compareRecords(d.T, d, nil) })
+	t.Run("redis", func(t *testing.T) {
+		compareRecords(t, scripttest.New(t, redistest.Real(t).NewClient(t), t.Name()), nil)
+	})
 }
 
 // compareRecords compares random executions with the model. Without a clock that later moves, leases end otherwise.

@@ -90,8 +90,8 @@ func TestAScriptWhoseWritesAreRefusedSaysSo(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		rdb := s.NewClient(t)
 		for i, r := range refusables() {
-			if s.Mini != nil && i%4 != 0 && !suite.Full() {
-				continue // the scripts of an embedded server take long
+			if !suite.Full() && !isSampled(s, i, 2) {
+				continue
 			}
 			refusal := refusals[i%len(refusals)]
 			d := scripttest.New(t, rdb, fmt.Sprint(t.Name(), i))
@@ -125,8 +125,8 @@ func TestNoScriptTakesAnErrorForAnAnswer(t *testing.T) {
 		rdb := s.NewClient(t)
 		for i, r := range refusables() {
 			for j, command := range slices.Concat(writes, reads) {
-				if n := i + j; s.Mini != nil && (n%8 != 0 || !suite.Full()) || !suite.Full() && n%8 != 0 {
-					continue // the scripts of an embedded server take long
+				if !isSampled(s, i+j, 16) {
+					continue
 				}
 				d := scripttest.New(t, rdb, fmt.Sprint(t.Name(), i, command))
 				r.set(d)

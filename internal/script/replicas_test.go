@@ -27,7 +27,7 @@ func changes(d *scripttest.Driver) string {
 
 // A copy of a script must also write, just as for a grant.
 func TestARunThatSaysWhatBecameOfATickHasWritten(t *testing.T) {
-	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "job")
+	d := scripttest.New(t, redistest.Lent(t).NewClient(t), "job")
 	d.WantHeld("the job", d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Fair, Lease: time.Hour}))
 	tick := tickNow()
 	token := d.Token()
@@ -56,7 +56,7 @@ func TestARunThatSaysWhatBecameOfATickHasWritten(t *testing.T) {
 // WAIT asks about the writes of its own connection. After an execution that says "held" without a write, replicas would count
 // immediately.
 func TestARunThatSaysHeldHasWritten(t *testing.T) {
-	d := scripttest.New(t, redistest.Redis(t).NewClient(t), "item")
+	d := scripttest.New(t, redistest.Lent(t).NewClient(t), "item")
 	for _, mode := range []core.Mode{core.Exclusive, core.Read} {
 		first := scripttest.Acquire{ID: "a1" + mode.String(), Mode: mode, Lease: time.Hour}
 		d.WantHeld("the first", d.Acquire(first))

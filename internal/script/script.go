@@ -42,7 +42,6 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -99,6 +98,8 @@ type Set struct {
 	recordAcquire, recordBegin, recordEnd, recordRelease, recordCancel                        *transport.Script
 
 	acquires, votes, queues, releases *transport.Batch // acquires is for plain locks on one server
+
+	all map[string]*transport.Script
 }
 
 // operations are the scripts that exist for both locks and permits.
@@ -155,6 +156,7 @@ func NewSet(p Params) *Set {
 		maxReaped, p.MaxAdmitted, maxShown, MaxGrantBatch-1, p.Single, core.MaxPermits)
 	with := assembledWith{params: p, quarantine: p.Quarantine != nil}
 	with.params.Quarantine = nil
+	all := make(map[string]*transport.Script)
 	assemble := func(kind, name string) *transport.Script {
 		with.kind, with.name = kind, name
 		text := with.text(limits)
@@ -162,6 +164,10 @@ func NewSet(p Params) *Set {
 		if text.grants && p.Quarantine != nil {
 			s.Guard = p.Quarantine
 		}
+		if kind == "permits" {
+			name = "permit_" + name
+		}
+		all[name] = &s
 		return &s
 	}
 	operationsOf := func(kind string) operations {
@@ -174,6 +180,7 @@ func NewSet(p Params) *Set {
 	}
 	lock := func(name string) *transport.Script { return assemble("locks", name) }
 	s := &Set{
+		all:   all,
 		locks: operationsOf("locks"), permits: operationsOf("permits"),
 		acquireAll: lock("acquire_all"), renew: lock("renew"), beat: lock("beat"), peek: lock("peek"), reportWaiters: lock("report_waiters"), downgrade: lock("downgrade"),
 		look: lock("look"), raise: lock("raise"), begin: lock("begin"), mark: lock("mark"), status: lock("status"),
@@ -262,19 +269,5 @@ func isPart(name string) bool {
 	return err == nil
 }
 
-// All returns the scripts by the names of their files. The names of scripts for permits begin with permit_.
-func (s *Set) All() map[string]*transport.Script {
-	all := map[string]*transport.Script{
-		"renew": s.renew, "beat": s.beat, "peek": s.peek, "report_waiters": s.reportWaiters, "downgrade": s.downgrade, "look": s.look, "raise": s.raise,
-		"begin": s.begin, "mark": s.mark, "record_acquire": s.recordAcquire, "record_begin": s.recordBegin, "record_end": s.recordEnd,
-		"record_release": s.recordRelease, "record_cancel": s.recordCancel, "status": s.status, "acquire_all": s.acquireAll, "acquire_batch": s.acquires.Script, "vote_batch": s.votes.Script,
-		"queue_batch": s.queues.Script, "release_batch": s.releases.Script,
-	}
-	for begins, o := range map[string]operations{"": s.locks, "permit_": s.permits} {
-		maps.Copy(all, map[string]*transport.Script{
-			begins + "acquire": o.acquire, begins + "poll": o.poll, begins + "release": o.release,
-			begins + "cancel": o.cancel, begins + "disown": o.disown, begins + "force": o.force,
-		})
-	}
-	return all
-}
+// All returns the scripts by the names of their files. The map must not be changed. The names of scripts for permits begin with permit_.
+func (s *Set) All() map[string]*transport.Script { return s.all }

@@ -6,6 +6,7 @@ import (
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/test/suite"
 )
 
 // Whatever another client, or a fault, has left at the keys of a lock, scripts return an error or recover. There is never a
@@ -14,16 +15,14 @@ func FuzzStateOnMiniredis(f *testing.F) { fuzzState(f, redistest.Mini(f)) }
 
 // FuzzStateOnRedis is FuzzStateOnMiniredis with Redis' own Lua, which reads and prints numbers in
 // other ways.
-func FuzzStateOnRedis(f *testing.F) { fuzzState(f, redistest.Redis(f)) }
+func FuzzStateOnRedis(f *testing.F) { fuzzState(f, redistest.Lent(f)) }
 
 func fuzzState(f *testing.F, s *redistest.Server) {
 	race.FindsNothing(f)
 	for _, story := range stories {
 		f.Add(story, uint64(0))
 	}
-	for seed := range uint64(40) {
-		f.Add("", seed+1)
-	}
+	addSeeds(f, 40)
 	play := stageFor(f, s)
 	f.Fuzz(func(t *testing.T, story string, seed uint64) {
 		if seed != 0 {
@@ -34,6 +33,16 @@ func fuzzState(f *testing.F, s *redistest.Server) {
 			t.Logf("the story:\n%s", story)
 		}
 	})
+}
+
+// addSeeds adds the seeds of that many random stories, in the quick suite a quarter of them.
+func addSeeds(f *testing.F, n uint64) {
+	if !suite.Full() {
+		n /= 4
+	}
+	for seed := range n {
+		f.Add("", seed+1)
+	}
 }
 
 // stories are where fuzzing begins: ordinary days first, then each key of a lock in turn.

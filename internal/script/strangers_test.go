@@ -142,6 +142,7 @@ func answerOf(d *scripttest.Driver, op scripttest.Operation) error {
 // With a foreign value in the way, the hold or ticket of an id still ends at the second try.
 func TestAStrangerDoesNotKeepAReaderFromLeaving(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		cases := 0
 		for _, where := range []string{"queue", "queue of readers", "tickets", "counter"} {
 			for kind, put := range strangers(d) {
 				key := places(d)[where]
@@ -156,6 +157,9 @@ func TestAStrangerDoesNotKeepAReaderFromLeaving(t *testing.T) {
 					},
 					"release": func(id string) scripttest.Operation { return &script.Release{Keys: d.Keys, ID: scripttest.ID(id)} },
 				} {
+					if cases++; !suite.Full() && cases%4 != 0 {
+						continue
+					}
 					d.Redis.FlushAll(d.Context())
 					d.Read("a")
 					d.Write("b")

@@ -9,20 +9,20 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
-// endings are the scripts by which a hold can end.
-func endings(d *scripttest.Driver, mode core.Mode) map[string]func(id string) {
+// endings are the scripts by which a hold of a reader can end.
+func endings(d *scripttest.Driver) map[string]func(id string) {
 	return map[string]func(id string){
 		"release":   func(id string) { d.Want("release", d.Release(id), script.Done) },
 		"cancel":    func(id string) { d.Cancel(id) },
 		"force":     func(id string) { d.Want("force", d.Force(d.Token(), "owner-"+id), script.Done) },
-		"hand-over": func(id string) { d.Acquire(scripttest.Acquire{ID: id + "2", Mode: mode, Predecessor: id}) },
+		"hand-over": func(id string) { d.Acquire(scripttest.Acquire{ID: id + "2", Mode: core.Read, Predecessor: id}) },
 	}
 }
 
 // The first ticket of the queue may be a reader or a writer.
 func TestHoweverReadersEndAWriterHasItsTurn(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		all := endings(d, core.Read)
+		all := endings(d)
 		all["cancel of another, when its time is over,"] = func(id string) { d.Expire(id); d.Cancel("another") }
 		for name, end := range all {
 			d.Read("a")
@@ -34,21 +34,6 @@ func TestHoweverReadersEndAWriterHasItsTurn(t *testing.T) {
 			end("a")
 			if id := d.Look().HolderID(); id != "w" {
 				d.Errorf("after a %s of the last reader: %v", name, d.Look())
-			}
-			d.Redis.FlushAll(d.Context())
-		}
-	})
-}
-
-func TestHoweverAWriterEndsReadersHaveTheirTurn(t *testing.T) {
-	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
-		for name, end := range endings(d, core.Write) {
-			d.Write("a")
-			d.Write("w") // the first
-			d.Read("r")
-			end("a")
-			if sc := d.Look(); sc.HolderID() != "" || len(sc.Readers()) != 1 {
-				d.Errorf("after a %s of the writer: %v", name, sc)
 			}
 			d.Redis.FlushAll(d.Context())
 		}

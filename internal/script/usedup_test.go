@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
@@ -28,6 +30,21 @@ func TestACounterThatMakesNoTokenSaysWhy(t *testing.T) {
 			}
 			if _, err := d.AcquirePermitOnce(scripttest.Permit{ID: "b", N: 1}); err == nil || !strings.Contains(err.Error(), want) {
 				d.Errorf("%s, a permit: %v, want %q", value, err, want)
+			}
+			all := locks{d}.acquires("c")
+			all.Locks = all.Locks[:1]
+			v := scripttest.Acquire{ID: "d", Try: true}.Operation(d)
+			v.Vote = &core.Vote{Tokens: 1}
+			_, err := script.AcquireAllAnswer(d.Send(all), 1)
+			_, vote := script.AcquireAnswer(d.Send(v), "")
+			tokens, _, votes := voteBatch(d, "1", voteRun{d.Key, 1, "", 0})
+			if votes == nil && tokens[0] == -1 {
+				votes = vote // it is left to acquire.lua
+			}
+			for what, err := range map[string]error{"several locks": err, "a vote": vote, "a batch of votes": votes} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					d.Errorf("%s, %s: %v, want %q", value, what, err, want)
+				}
 			}
 			if got := d.Redis.Get(d.Context(), fence).Val(); got != value {
 				d.Errorf("the counter was %s, and is %s", value, got)

@@ -186,7 +186,7 @@ var permitStories = []string{
 
 // A busy semaphore takes the fast paths: see TestABusyLockCostsFewCommands.
 func TestABusySemaphoreCostsFewCommands(t *testing.T) {
-	d := scripttest.New(t, redistest.Redis(t).NewClient(t), t.Name())
+	d := scripttest.New(t, redistest.Lent(t).NewClient(t), t.Name())
 	for _, id := range []string{"z", "a", "b", "c"} {
 		d.AcquirePermit(scripttest.Permit{ID: id, N: 2})
 		if id == "z" {

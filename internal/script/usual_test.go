@@ -20,7 +20,7 @@ func TestABusyLockCostsFewCommands(t *testing.T) {
 		{"others wait", []string{"b", "c"}, 30},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := scripttest.New(t, redistest.Redis(t).NewClient(t), t.Name())
+			d := scripttest.New(t, redistest.Lent(t).NewClient(t), t.Name())
 			d.Lock("z") // so that the scripts are known
 			d.Release("z")
 			d.Lock("a")

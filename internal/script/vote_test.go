@@ -55,6 +55,22 @@ func TestANodeGivesNoTokenThatIsOldOrFarAhead(t *testing.T) {
 	})
 }
 
+func TestANodeGivesFewTokensAheadOfItsClock(t *testing.T) {
+	scripttest.OnEach(t, func(d *scripttest.Driver) {
+		soon := time.Now().Add(900 * time.Millisecond).UnixMicro() // a second is too far
+		got := vote(d, "a", core.Vote{Token: soon, Tokens: 1e6}, 0)
+		if end := got.Grant.Token + got.Grant.Tokens; got.Grant.Token != soon || end > time.Now().Add(time.Second).UnixMicro() {
+			d.Errorf("%+v, want tokens from %d on, none of them a second ahead", got.Grant, soon)
+		}
+		d.Redis.Del(d.Context(), d.Keys.Holder())
+		late := time.Now().Add(time.Hour).UnixMicro()
+		d.Redis.Set(d.Context(), d.Keys.Fence(), late, 0)
+		if got := vote(d, "b", core.Vote{Tokens: 10}, 0); got.Grant.Token != late+1 || got.Grant.Tokens != 1 {
+			d.Errorf("%+v, want token %d alone", got.Grant, late+1)
+		}
+	})
+}
+
 func TestARefusedTryTellsTheHolderThatSomebodyWaits(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		wanted := func() bool { return d.Redis.HGet(d.Context(), d.Keys.Holder(), "wanted").Val() == "1" }

@@ -68,9 +68,9 @@ type Call struct {
 	replicaErr error         // why its writes do not count yet; nil: they do
 	moved      bool          // replicaErr is set, and the slot has left the replicas of its former master
 
-	// Most calls need the fields below, so they are allocated with the Call: memory for the arguments, the context for a direct
-	// connection, and the first answer.
-	room      [FirstKey + 11]any
+	// Most calls need the fields below, so they are allocated with the Call: memory for the arguments of a plain acquire, the
+	// context for a direct connection, and the first answer.
+	room      [FirstKey + 12]any
 	directCtx callContext
 	answered  atomic.Bool
 	first     Reply

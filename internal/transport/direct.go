@@ -51,7 +51,7 @@ func (l *directConn) run(k *Call) *redis.Cmd {
 	}
 	now := clock.Now()
 	k.markSent(now)
-	k.directCtx = callContext{Context: l.timeouts.Next(now), values: k.ctx, direct: l}
+	k.directCtx = callContext{LimitedContext{l.timeouts.Next(now), k.ctx}, l}
 	cmd := k.command(&k.directCtx)
 	_ = by.Process(&k.directCtx, noRetryCmd{cmd}) // the error is cmd's
 	return cmd
@@ -92,8 +92,7 @@ func (noRetryCmd) NoRetry() bool { return true }
 
 // callContext has the values of one context and the end of another.
 type callContext struct {
-	context.Context
-	values context.Context
+	LimitedContext
 	direct *directConn // that sends the call; nil: none
 }
 
@@ -104,7 +103,18 @@ func (c *callContext) Value(key any) any {
 	if key == (directKey{}) {
 		return c.direct
 	}
-	if v := c.values.Value(key); v != nil {
+	return c.LimitedContext.Value(key)
+}
+
+// A LimitedContext ends with one context, and prefers the values of another one.
+type LimitedContext struct {
+	context.Context
+	Values context.Context
+}
+
+// Value implements context.Context.
+func (c *LimitedContext) Value(key any) any {
+	if v := c.Values.Value(key); v != nil {
 		return v
 	}
 	return c.Context.Value(key)

@@ -21,6 +21,9 @@ func exec(ctx context.Context, rdb redis.UniversalClient, cmds []*redis.Cmd) err
 		return pipeline(ctx, rdb, cmds)
 	}
 	err := execOnce(ctx, rdb, cmds)
+	if err == nil {
+		return nil
+	}
 	lost := slices.DeleteFunc(slices.Clone(cmds), func(cmd *redis.Cmd) bool { return !isLost(ctx, cmd.Err()) })
 	if len(lost) == 0 {
 		return err

@@ -1,10 +1,7 @@
 package transport
 
 import (
-	"cmp"
 	"container/heap"
-	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -77,17 +74,8 @@ func (p *Pacer) Add(all []Due) {
 	}
 }
 
-// groupDueByNode divides calls by the nodes of a Cluster.
 func (s *Sender) groupDueByNode(all []Due) map[*redis.Client][]Due {
-	if s.cluster == nil {
-		return map[*redis.Client][]Due{nil: all}
-	}
-	groups := make(map[*redis.Client][]Due)
-	for _, d := range all {
-		node := s.NodeFor(s.ctx, d.Key)
-		groups[node] = append(groups[node], d)
-	}
-	return groups
+	return groupByNode(s, all, func(d Due) string { return d.Key })
 }
 
 // drop drops calls that are not sent.
@@ -180,7 +168,7 @@ func (q *paceQueue) send(due []Due) {
 			calls = append(calls, k)
 		}
 	}
-	for _, batch := range GroupByTimeout(calls, maxPaced) {
+	for _, batch := range groupByTimeout(calls, maxPaced) {
 		q.p.mu.Lock()
 		q.counted++
 		q.unanswered++
@@ -195,7 +183,7 @@ func (q *paceQueue) send(due []Due) {
 func (q *paceQueue) fly(batch []*Call) {
 	uncount := sync.OnceFunc(func() { q.note(&q.counted) })
 	late := time.AfterFunc(batch[0].Timeout/8, uncount) // a timeout is usually a third of the lease
-	q.p.s.RunWithin(batch)
+	q.p.s.runWithin(batch)
 	late.Stop()
 	uncount()
 	q.note(&q.unanswered)
@@ -215,29 +203,6 @@ func (q *paceQueue) poke() {
 	case q.wake <- struct{}{}:
 	default:
 	}
-}
-
-// GroupByTimeout divides calls into batches of at most most calls, in which all timeouts are within a factor of four.
-func GroupByTimeout(calls []*Call, most int) (batches [][]*Call) {
-	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(a.Timeout, b.Timeout) })
-	for len(calls) > 0 {
-		n := 1
-		for n < min(len(calls), most) && calls[n].Timeout < 4*calls[0].Timeout {
-			n++
-		}
-		batches = append(batches, calls[:n:n])
-		calls = calls[n:]
-	}
-	return batches
-}
-
-// RunWithin runs calls in a pipeline, within the first one's Timeout.
-func (s *Sender) RunWithin(batch []*Call) {
-	ctx, cancel := context.WithTimeout(s.ctx, batch[0].Timeout)
-	defer cancel()
-	stop := context.AfterFunc(ctx, s.NoteLateAnswer) // go-redis may wait much longer for the answer
-	defer stop()
-	s.RunBatch(ctx, batch)
 }
 
 // A dueHeap implements heap.Interface, with the earliest deadline first.

@@ -16,7 +16,9 @@
 //	pipeline.go  sends many calls at a time; repeats calls whose server lacks the script or is not trusted
 //	pacer.go     sends many calls with deadlines, a few at a time
 //	trickle.go   sends many calls that may wait
+//	pipelines.go sends calls that are due together and must not wait
 //	exec.go      sends commands on few connections
+//	once.go      runs scripts that go-redis does not repeat
 //	batch.go     turns many plain executions into one
 //	replicas.go  waits until replicas have acknowledged a write
 //	cluster.go   asks for the masters of a Cluster, and resends calls left unanswered by a demoted one
@@ -26,6 +28,8 @@
 //	server.go    kinds of servers
 //	trial.go     tries on a scratch key what locks need
 //	probe.go     finds out the kind of a server in the background
+//	watch.go     notices a server that was replaced or restarted
+//	endings.go   counts the releases and cancellations for which Close waits
 //	diagnose.go  finds out why a server does not answer
 package transport
 
@@ -353,7 +357,7 @@ func (s *Sender) contextOf(k *Call) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(s.ctx, k.Limit)
 	}
 	if ctx.Done() == nil {
-		return &callContext{Context: s.ctx, values: ctx}, func() {}
+		return &callContext{LimitedContext: LimitedContext{s.ctx, ctx}}, func() {}
 	}
 	if ctx.Value(senderKey{}) == s {
 		return ctx, func() {}
@@ -365,20 +369,6 @@ func (s *Sender) contextOf(k *Call) (context.Context, context.CancelFunc) {
 
 // senderKey is the context key of the Sender that the context ends with.
 type senderKey struct{}
-
-// GroupByNode divides calls by the nodes of a Cluster, so that no node delays calls to others. The key is nil if there is no
-// Cluster.
-func (s *Sender) GroupByNode(calls []*Call) map[*redis.Client][]*Call {
-	if s.cluster == nil {
-		return map[*redis.Client][]*Call{nil: calls}
-	}
-	groups := make(map[*redis.Client][]*Call)
-	for _, k := range calls {
-		node := s.NodeFor(s.ctx, k.key())
-		groups[node] = append(groups[node], k)
-	}
-	return groups
-}
 
 // NodeFor returns the node of a Cluster that has a Redis key. It returns nil if there is no Cluster, or its client cannot find
 // the node.

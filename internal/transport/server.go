@@ -25,6 +25,9 @@ type Topology struct {
 // HasSlots reports whether the keys of one script must be in one slot.
 func (t Topology) HasSlots() bool { return t.Cluster || t.Sharded }
 
+// IsReplaceable reports whether another server, at another address, may take the place of the only one, as Sentinels arrange it.
+func (t Topology) IsReplaceable() bool { return !t.Single && !t.HasSlots() }
+
 // A Cluster is the methods that a client of a Cluster has in addition to commands. Types that wrap a *redis.ClusterClient have
 // them.
 type Cluster interface {

@@ -126,7 +126,7 @@ func (q *trickleQueue) take() []*Call {
 
 // fly runs a pipeline.
 func (q *trickleQueue) fly(calls []*Call, answered chan<- struct{}) {
-	q.t.s.RunWithin(calls)
+	q.t.s.runWithin(calls)
 	q.t.mu.Lock()
 	q.unanswered--
 	q.t.mu.Unlock()

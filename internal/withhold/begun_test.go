@@ -33,15 +33,7 @@ func TestAResponseThatHasBegunIsLeftAlone(t *testing.T) {
 		{"only a hint", func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }, 0, ""},
 		{"only a header", func(w http.ResponseWriter) { w.Header().Set("X-A", "b") }, 0, ""},
 		{"a connection taken over", func(w http.ResponseWriter) {
-			conn, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_, err = io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok")
-			if err := errors.Join(err, conn.Close()); err != nil {
-				t.Error(err)
-			}
+			takeOver(t, w, "202 Accepted\r\nContent-Length: 2\r\n\r\nok")
 		}, 202, "ok"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

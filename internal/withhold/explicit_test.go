@@ -1,7 +1,6 @@
 package withhold_test
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -31,15 +30,7 @@ func TestEmptyWritesDoNotBeginAnExplicitWriter(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}, 423, ""},
 		"a connection taken over": {func(w http.ResponseWriter) {
-			conn, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_, err = io.WriteString(conn, "HTTP/1.1 423 Locked\r\nContent-Length: 0\r\n\r\n")
-			if err := errors.Join(err, conn.Close()); err != nil {
-				t.Error(err)
-			}
+			takeOver(t, w, "423 Locked\r\nContent-Length: 0\r\n\r\n")
 		}, 423, ""},
 	} {
 		t.Run(what, func(t *testing.T) {

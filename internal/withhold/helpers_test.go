@@ -3,6 +3,7 @@ package withhold_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 
@@ -68,5 +69,19 @@ func onEachServer(t *testing.T, test func(t *testing.T, on string, serve func(ht
 				return webtest.NewSite(t, server.Around(h), server.Protocol)
 			})
 		})
+	}
+}
+
+// takeOver takes the connection of w over, and sends a response on it.
+func takeOver(t testing.TB, w http.ResponseWriter, response string) {
+	t.Helper()
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	_, err = io.WriteString(conn, "HTTP/1.1 "+response)
+	if err := errors.Join(err, conn.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -249,14 +249,10 @@ local function grant_next(after)
   local writer = grant_to_writer(queued)
   if writer == true then return false end
   if readers_wait then more = admit_readers() end
-  if more ~= nil then return more end
-  if writer then
-    writer()
-    return false
-  end
-  if readers_wait then more = admit_readers(nil, true) end
-  if more ~= nil then return more end
-  return call('EXISTS', KEYS[2]) == 1
+  if more == nil and writer then more = writer() or false end -- it is granted
+  if more == nil and readers_wait then more = admit_readers(nil, true) end
+  if more == nil then more = call('EXISTS', KEYS[2]) == 1 end
+  return more
 end
 
 -- Publishes to the holders' processes that a ticket waits, so that they stop sharing the lock or passing it on locally. `reads`
