@@ -99,6 +99,7 @@ func TestARescuedTaskKeepsItsOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+				t.Parallel()
 				q, locks := newQueue(t, queueOn(s)), usertest.Client(t, s)
 				release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
 				cfg := quickBare()

@@ -64,6 +64,7 @@ func ranWith(t *testing.T, runs chan int, attempt int) {
 func TestARepeatedTaskSucceedsWithoutItsHandler(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		runs := make(chan int, 10)
 		once := idempotency.New(usertest.Client(t, s))
 		q := startQueueOn(t, queueOn(s), parked(4), asynqmw.Deduplicate(once, byEvent)(hasRun(runs)))
@@ -98,6 +99,7 @@ func TestOnlyTheSameWorkIsNotRepeated(t *testing.T) {
 func TestDuplicatesInParallelRunOnce(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		const events, copies = 3, 8
 		q := newQueue(t, queueOn(s))
 		resume := q.pause()
@@ -129,6 +131,7 @@ func TestDuplicatesInParallelRunOnce(t *testing.T) {
 func TestADuplicateOfARunInFlightIsParked(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		began, proceed := make(chan struct{}, 2), make(chan struct{})
 		rdb := s.NewClient(t)
 		rdb.AddHook(redistest.Hook(blind))
@@ -161,6 +164,7 @@ func TestADuplicateOfARunInFlightIsParked(t *testing.T) {
 func TestAFailedTaskRunsAgain(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		runs := make(chan int, 10)
 		once := idempotency.New(usertest.Client(t, s))
 		q := startQueueOn(t, queueOn(s), retries(), asynqmw.Deduplicate(once, byEvent)(handle(func(ctx context.Context) error {

@@ -96,7 +96,9 @@ func ExampleWithRescue() {
 	locks := lockmw.NewLocal() // in production: lockmw.New(rdb)
 	hold := takeItem(locks)
 	done := make(chan struct{})
-	h := asynqmw.WithLock(locks, byOrderedItem, asynqmw.WithRescue(shop.Client))(
+	h := asynqmw.WithLock(locks, byOrderedItem,
+		asynqmw.WithRescue(shop.Client),
+		asynqmw.WithRequeueDelay(0, 0))( // in production: seconds
 		asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil }))
 	shop.fulfil(reporting(h, func(id string, err error) {
 		if id == "order-1" {

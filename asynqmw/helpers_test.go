@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -54,6 +56,7 @@ type queue struct {
 	on        asynq.RedisConnOpt
 	client    *asynq.Client
 	inspector *asynq.Inspector
+	outages   map[string]int // attempts of tasks, by ID, that tryAgain repeated
 }
 
 func startQueue(t *testing.T, cfg asynq.Config, h asynq.Handler) *queue {
@@ -78,7 +81,7 @@ func noteWhen(ran chan<- time.Time) asynq.Handler {
 
 // newQueue returns a queue without a server.
 func newQueue(t testing.TB, redis asynq.RedisConnOpt) *queue {
-	q := &queue{t: t, on: redis, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis)}
+	q := &queue{t: t, on: redis, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis), outages: make(map[string]int)}
 	t.Cleanup(func() {
 		q.client.Close()
 		q.inspector.Close()
@@ -159,13 +162,22 @@ func (q *queue) await(id string, states ...asynq.TaskState) *asynq.TaskInfo {
 		if info, err = q.inspector.GetTaskInfo("default", id); err != nil {
 			return false
 		}
-		found := slices.Contains(states, info.State)
-		if !found && info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, lockmw.ErrUnavailable.Error()) {
-			_ = q.inspector.RunTask("default", id) // a busy machine: Redis did not answer in time, and this server may have no forwarder
+		if slices.Contains(states, info.State) {
+			return true
 		}
-		return found
+		q.tryAgain(info)
+		return false
 	})
 	return info
+}
+
+// tryAgain repeats a task whose attempt failed because Redis did not answer in time, as on a busy machine. The server may have no
+// forwarder.
+func (q *queue) tryAgain(info *asynq.TaskInfo) {
+	text := strings.TrimPrefix(lockmw.ErrUnavailable.Error(), "lockmw: ") // an Error has its prefix elsewhere
+	if info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, text) && q.inspector.RunTask(info.Queue, info.ID) == nil {
+		q.outages[info.ID]++
+	}
 }
 
 // awaitCopy is await for the n-th copy that WithRescue makes of a task.
@@ -228,3 +240,23 @@ func never(t *testing.T) asynq.Handler {
 
 // nextTick makes a busy task come back at the server's next check for tasks that are due.
 var nextTick = asynqmw.WithRequeueDelay(0, 0)
+
+// pipedRedis is an embedded Redis without a port, for asynq in a bubble.
+type pipedRedis struct {
+	t testing.TB
+	s *redistest.Server
+}
+
+// MakeRedisClient implements asynq.RedisConnOpt.
+func (r pipedRedis) MakeRedisClient() any { return r.s.NewClient(r.t) }
+
+// inBubble runs a timing test in a synctest bubble, whose clock advances only when all goroutines are blocked. The test must not run
+// in parallel with others.
+func inBubble(t *testing.T, test func(t *testing.T, redis asynq.RedisConnOpt)) {
+	t.Helper()
+	defer race.OneProcessor()()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(10 * time.Second) }) // until the goroutines of asynq and go-redis have ended
+		test(t, pipedRedis{t, redistest.Piped(t)})
+	})
+}

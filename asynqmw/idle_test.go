@@ -2,6 +2,7 @@ package asynqmw_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -144,23 +145,23 @@ func (r *recorder) Error(args ...any) { r.add("error", args) }
 func (r *recorder) Fatal(args ...any) { r.add("fatal", args) }
 
 func TestAsynqLogsTheSameAfterConfigure(t *testing.T) {
-	logged := func(level asynq.LogLevel, configure func(asynq.Config) asynq.Config) (lines []string) {
-		inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
-			r := &recorder{}
-			shutdown := startServer(t, opt, configure(asynq.Config{Concurrency: 1, LogLevel: level, Logger: r}), never(t))
-			<-time.After(10 * time.Second)
-			shutdown()
-			lines = r.lines
-		})
-		slices.Sort(lines)
-		return slices.Compact(lines)
-	}
-	alone := func(cfg asynq.Config) asynq.Config { return cfg }
 	for _, level := range []asynq.LogLevel{0, asynq.DebugLevel, asynq.InfoLevel, asynq.WarnLevel} {
-		want, got := logged(level, alone), logged(level, asynqmw.Configure)
-		if !slices.Equal(got, want) {
-			t.Errorf("at level %d it logs %q, and asynq alone %q", level, got, want)
-		}
+		t.Run(fmt.Sprint(int(level)), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, opt asynq.RedisConnOpt) {
+				logged := func(configure func(asynq.Config) asynq.Config) []string {
+					r := &recorder{}
+					shutdown := startServer(t, opt, configure(asynq.Config{Concurrency: 1, LogLevel: level, Logger: r}), never(t))
+					<-time.After(10 * time.Second)
+					shutdown()
+					slices.Sort(r.lines)
+					return slices.Compact(r.lines)
+				}
+				alone := func(cfg asynq.Config) asynq.Config { return cfg }
+				if want, got := logged(alone), logged(asynqmw.Configure); !slices.Equal(got, want) {
+					t.Errorf("it logs %q, and asynq alone %q", got, want)
+				}
+			})
+		})
 	}
 }
 

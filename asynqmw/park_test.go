@@ -8,17 +8,21 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/asynqmw"
 	"github.com/lockmw/go/fairlock"
+	waiting "github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/rwlock"
+	"github.com/lockmw/go/semaphore"
 )
 
 func TestTasksOfABusyKeyFollowOneAnother(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		const tasks = 40
 		q, rdb := newQueue(t, queueOn(s)), s.NewClient(t)
 		var tried attempts
@@ -67,6 +71,7 @@ func TestAParkedTaskIsWokenWhenAnotherHolderReleasesItsLock(t *testing.T) {
 func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
 		q := newQueue(t, queueOn(s))
 		requests := fairlock.New(usertest.Client(t, s))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -104,10 +109,17 @@ func TestTheNextTaskIsWokenBeforeOthersThatWait(t *testing.T) {
 	others := []string{q.fulfil("other1"), q.fulfil("other2")}
 	rdb := s.NewClient(t)
 	rdb.AddHook(redistest.Hook(blind)) // a check at the moment of the release would also wake the next task
+	var asking atomic.Int32
+	rdb.AddHook(redistest.Hook(func(_ context.Context, _ []redis.Cmder, send func() error) error {
+		asking.Add(1)
+		defer asking.Add(-1)
+		return send()
+	}))
 	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem)(b))
 	resume(1)
 	b.comes(t, "7", "other1")
 	eventually(t, func() bool { return q.isParked(first) || q.isParked(second) }) // the one that came second
+	eventually(t, func() bool { return asking.Load() == 0 })                      // a release does not wait for a wake that is under way
 	b.letGo("7")
 	b.comes(t, "7")
 	q.awaitDone(first, second)
@@ -186,5 +198,98 @@ func TestATaskThatWasWokenDoesNotCountAsPutBack(t *testing.T) {
 				t.Errorf("after it came back by the clock %d times it had spent %d retries: %s", want+1, info.Retried, info.LastErr)
 			}
 		}
+	})
+}
+
+// The list of a lock shows which tasks wait for it, in which queue, since when and at which place.
+func TestParkedTasksAreFoundByTheirLock(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
+		q, rdb := newQueue(t, queueOn(s)), s.NewClient(t)
+		seven, eight := usertest.Occupy(t, usertest.Client(t, s), "item:7"), usertest.Occupy(t, usertest.Client(t, s), "item:8")
+		cfg := parked(4)
+		cfg.Queues = map[string]int{"default": 1, "low": 1}
+		began := time.Now().Add(-time.Second)
+		startServer(t, queueOn(s), cfg, asynqmw.WithLock(usertest.Client(t, s), byItem)(handle(func(context.Context) error { return nil })))
+		var ids []string
+		for i, task := range []struct{ item, queue string }{{"7", "default"}, {"7", "default"}, {"8", "default"}, {"7", "low"}} {
+			ids = append(ids, q.fulfil(task.item, asynq.Queue(task.queue)))
+			eventually(t, func() bool { return len(tasksFor(t, rdb, "")) == i+1 })
+		}
+		got := tasksFor(t, rdb, "item:7")
+		if len(got) != 3 {
+			t.Fatalf("%+v", got)
+		}
+		for i, want := range []waiting.Task{{Queue: "default", ID: ids[0], Place: 1}, {Queue: "default", ID: ids[1], Place: 2}, {Queue: "low", ID: ids[3], Place: 1}} {
+			if g := got[i]; g.Queue != want.Queue || g.ID != want.ID || g.Place != want.Place || g.Key != "item:7" || g.Since.Before(began) || g.Since.After(time.Now().Add(time.Second)) {
+				t.Errorf("%+v, want %+v", g, want)
+			}
+		}
+		seven()
+		eight()
+		eventually(t, func() bool { return len(tasksFor(t, rdb, "item:7")) == 0 && len(tasksFor(t, rdb, "")) == 0 })
+	})
+}
+
+// asynq adds the delay of a task to the time at which it has received it.
+func TestATaskIsWokenThoughItsProcessStoodStill(t *testing.T) {
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		s := redis.(pipedRedis).s
+		q, release := newQueue(t, redis), usertest.Occupy(t, usertest.Client(t, s), "item:7")
+		cfg := parked(4)
+		delay := cfg.RetryDelayFunc
+		cfg.RetryDelayFunc = func(n int, err error, task *asynq.Task) time.Duration {
+			d := delay(n, err, task)
+			time.Sleep(4 * time.Second)
+			return d
+		}
+		startServer(t, redis, cfg, asynqmw.WithLock(usertest.Client(t, s), byItem)(handle(func(context.Context) error { return nil })))
+		id := q.fulfil("7")
+		time.Sleep(10 * time.Second)
+		q.awaitParked(id)
+		release()
+		q.awaitDone(id)
+	})
+}
+
+// tasksFor returns the tasks that wait for a key; "" for all keys.
+func tasksFor(t *testing.T, rdb *redis.Client, key string) (tasks []waiting.Task) {
+	t.Helper()
+	r := waiting.NewReader(rdb, "lockmw")
+	if key != "" {
+		list, err := r.Tasks(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list.Tasks
+	}
+	for list, err := range r.All(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tasks = append(tasks, list.Tasks...)
+	}
+	return tasks
+}
+
+func TestATaskWithoutAPermitIsParkedAndWoken(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
+		q := newQueue(t, queueOn(s))
+		others := semaphore.New(usertest.Client(t, s), 2)
+		_, first := usertest.Lock(t, t.Context(), others, "item:7")
+		_, second := usertest.Lock(t, t.Context(), others, "item:7")
+		t.Cleanup(func() { _ = second.Unlock() })
+		startServer(t, queueOn(s), parked(4), asynqmw.WithLock(semaphore.New(usertest.Client(t, s), 2), byItem)(
+			handle(func(context.Context) error { return nil })))
+		one, two := q.fulfil("7"), q.fulfil("7")
+		q.awaitParked(one, two)
+		if err := first.Unlock(); err != nil { // the other permit stays taken, so no check finds the key free
+			t.Fatal(err)
+		}
+		q.awaitDone(one, two)
+		nothingParked(t, s.NewClient(t))
 	})
 }

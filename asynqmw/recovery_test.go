@@ -28,7 +28,7 @@ func silentFor(t *testing.T, rdb *redis.Client, id string) {
 }
 
 // shortLease is the lease of locks whose holder dies.
-const shortLease = 5 * time.Second
+const shortLease = 3 * time.Second
 
 // endOfLease returns when the lock of key expires if it is not renewed, or a little earlier.
 func endOfLease(t *testing.T, rdb *redis.Client, key string) time.Time {

@@ -19,6 +19,9 @@ import (
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
+// soakLease is longer than shortLease, because all processes are busy.
+const soakLease = 5 * time.Second
+
 var soakLength = flag.Duration("soak", 3*time.Second, "how long TestSoak lasts")
 
 // A soak runs worker processes under faults on one Redis that keeps its data.
@@ -50,7 +53,7 @@ func TestSoak(t *testing.T) {
 	s := &soak{t: t, redis: redistest.Redis(t, kept...), stopped: make(map[int]bool)}
 	store := redistest.Redis(t)
 	s.log, s.q = journal{store.NewClient(t)}, newQueue(t, queueOn(s.redis))
-	s.spec = workerSpec{Addr: s.redis.Addr(), Journal: store.Addr(), Concurrency: 4, Lease: shortLease, Parks: true}
+	s.spec = workerSpec{Addr: s.redis.Addr(), Journal: store.Addr(), Concurrency: 4, Lease: soakLease, Parks: true}
 	for range soakWorkers {
 		s.workers = append(s.workers, startWorker(t, s.spec))
 	}
@@ -122,7 +125,7 @@ func (s *soak) disturb(ctx context.Context) {
 			w := s.workers[0]
 			s.stopped[w.PID()] = true
 			w.Pause(s.t)
-			<-time.After(rand.N(2 * shortLease)) // the time for which it is stopped
+			<-time.After(rand.N(2 * soakLease)) // the time for which it is stopped
 			w.Resume(s.t)
 		default:
 			s.redis.Kill()

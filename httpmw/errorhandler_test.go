@@ -2,35 +2,13 @@ package httpmw_test
 
 import (
 	"errors"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/usertest"
-	"github.com/lockmw/go/internal/test/webtest"
 	"github.com/lockmw/go/lockmw"
 )
-
-func TestTheErrorHandlerReplacesTheResponse(t *testing.T) {
-	local := lockmw.NewLocal()
-	usertest.Occupy(t, local, "user:42")
-	locked := httpmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
-		if errors.Is(err, lockmw.ErrBusy) {
-			w.WriteHeader(http.StatusLocked)
-			return
-		}
-		httpmw.WriteError(w, r, err)
-	})
-	if rec := post(httpmw.WithLock(local, user42, locked)(never(t)), "/"); rec.Code != http.StatusLocked {
-		t.Errorf("status %d, want 423", rec.Code)
-	}
-	if rec := post(httpmw.WithLock(failing(lockmw.ErrUnavailable), user42, locked)(never(t)), "/"); rec.Code != 503 {
-		t.Errorf("status %d, want 503", rec.Code)
-	}
-}
 
 func TestTheErrorHandlerReceivesTheErrorOfTheKeyFunction(t *testing.T) {
 	cause := errors.New("no such user")
@@ -43,80 +21,17 @@ func TestTheErrorHandlerReceivesTheErrorOfTheKeyFunction(t *testing.T) {
 	}
 }
 
+// Package withhold tests all ways to send nothing, and to send something.
 func TestAnErrorHandlerThatSendsNothingGetsTheDefaultResponse(t *testing.T) {
 	usertest.DefaultLog(t)
-	for what, says := range map[string]func(http.ResponseWriter){
-		"nothing":                   func(http.ResponseWriter) {},
-		"a hint":                    func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) },
-		"a flush":                   func(w http.ResponseWriter) { w.(http.Flusher).Flush() },
-		"a flush by the controller": func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
-		"no bytes":                  func(w http.ResponseWriter) { _, _ = w.Write(nil) },
-		"an empty string":           func(w http.ResponseWriter) { _, _ = io.WriteString(w, "") },
-		"an empty copy":             func(w http.ResponseWriter) { _, _ = io.Copy(w, io.LimitReader(strings.NewReader(""), 1)) },
-	} {
-		for on, server := range webtest.Servers {
-			t.Run(what+" "+on, func(t *testing.T) {
-				lost := lockmw.NewLocal()
-				handler := httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, _ error) { says(w) })
-				mux := http.NewServeMux()
-				mux.Handle("/refused", httpmw.WithLock(failing(lockmw.ErrBusy), user42, handler)(never(t)))
-				mux.Handle("/lost", httpmw.WithLock(lost, user42, handler)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { lose(lost, r) })))
-				site := webtest.NewSite(t, server.Around(mux), server.Protocol)
-				wantProblem(t, site.Get(t, "/refused"), 409, "lock-busy", true)
-				wantProblem(t, site.Get(t, "/lost"), 500, "lock-lost", false)
-			})
-		}
+	lost := lockmw.NewLocal()
+	silent := httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, _ error) { w.(http.Flusher).Flush() })
+	if p := readProblem(t, post(httpmw.WithLock(failing(lockmw.ErrBusy), user42, silent)(never(t)), "/")); p.Type != "lock-busy" {
+		t.Errorf("refused: %+v", p)
 	}
-}
-
-func TestTheResponseOfAnErrorHandlerIsSent(t *testing.T) {
-	for what, tt := range map[string]struct {
-		says   func(http.ResponseWriter)
-		status int
-		body   string
-	}{
-		"a status": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusLocked) }, 423, ""},
-		"a body":   {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "busy") }, 200, "busy"},
-		"a status, late": {func(w http.ResponseWriter) {
-			w.(http.Flusher).Flush()
-			_, _ = w.Write(nil)
-			http.Error(w, "busy", http.StatusLocked)
-		}, 423, "busy\n"},
-		"a status and a flush": {func(w http.ResponseWriter) {
-			w.WriteHeader(http.StatusLocked)
-			_ = http.NewResponseController(w).Flush()
-		}, 423, ""},
-		"a status and no bytes": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusLocked); _, _ = w.Write(nil) }, 423, ""},
-		"a connection taken over": {func(w http.ResponseWriter) {
-			conn, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_, err = io.WriteString(conn, "HTTP/1.1 423 Locked\r\nContent-Length: 0\r\n\r\n")
-			if err := errors.Join(err, conn.Close()); err != nil {
-				t.Error(err)
-			}
-		}, 423, ""},
-	} {
-		for on, server := range webtest.Servers {
-			if on == "HTTP2" && what == "a connection taken over" {
-				continue
-			}
-			t.Run(what+" "+on, func(t *testing.T) {
-				handler := httpmw.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, _ error) {
-					err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute))
-					if wraps := on != "behind a stranger"; wraps != (err == nil) {
-						t.Errorf("a deadline: %v", err)
-					}
-					tt.says(w)
-				})
-				site := webtest.NewSite(t, server.Around(httpmw.WithLock(failing(lockmw.ErrBusy), user42, handler)(never(t))), server.Protocol)
-				if a := site.Get(t, "/"); a.Status != tt.status || a.Body != tt.body {
-					t.Errorf("status %d, body %q; want %d, %q", a.Status, a.Body, tt.status, tt.body)
-				}
-			})
-		}
+	loses := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { lose(lost, r) })
+	if p := readProblem(t, post(httpmw.WithLock(lost, user42, silent)(loses), "/")); p.Type != "lock-lost" {
+		t.Errorf("lost: %+v", p)
 	}
 }
 

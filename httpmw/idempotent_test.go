@@ -23,8 +23,14 @@ import (
 // eachIdempotent runs test with each kind of Locker that keeps records itself.
 func eachIdempotent(t *testing.T, test func(t *testing.T, locks lockmw.Locker)) {
 	t.Helper()
-	t.Run("local", func(t *testing.T) { test(t, lockmw.NewLocal()) })
-	t.Run("miniredis", func(t *testing.T) { test(t, usertest.Client(t, redistest.Mini(t))) })
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		test(t, lockmw.NewLocal())
+	})
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, usertest.Client(t, redistest.Mini(t)))
+	})
 }
 
 // scoped is the scope of requests of the user in X-Test-User, or of user secret-42.

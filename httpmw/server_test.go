@@ -20,59 +20,6 @@ import (
 // secretUser is a key that no answer may show.
 var secretUser = httpmw.By("user", func(*http.Request) (string, error) { return "secret-42", nil })
 
-func TestARefusedRequestOverTheWire(t *testing.T) {
-	t.Parallel()
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		t.Parallel()
-		locks, other := usertest.Client(t, s), usertest.Client(t, s)
-		usertest.Occupy(t, other, "user:secret-42")
-		refused := never(t)
-		capped := httpmw.WithLock(locks, secretUser, lockmw.WithWait(patience), lockmw.WithMaxWaiters(1))(refused)
-		r := chi.NewRouter()
-		r.With(httpmw.WithLock(locks, secretUser)).Handle("/busy", refused)
-		r.With(httpmw.WithLock(locks, secretUser, lockmw.WithWait(time.Second))).Handle("/timeout", refused)
-		r.Handle("/capped", capped)
-		r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.Header("X-Key")))).Handle("/key", refused)
-		r.With(authenticate, httpmw.WithLock(locks, httpmw.By("user", httpmw.Claim(userID)))).Handle("/claim", refused)
-		r.With(httpmw.WithLock(locks, httpmw.By("user", httpmw.URLParam("userID")))).Handle("/wiring", refused)
-		site := webtest.NewSite(t, r)
-
-		waiting, giveUp := context.WithCancel(t.Context())
-		gone := make(chan error, 1)
-		go func() {
-			resp, err := site.Send(waiting, http.MethodGet, "/capped", nil)
-			if err == nil {
-				err = errors.Join(resp.Body.Close(), errors.New(resp.Status))
-			}
-			gone <- err
-		}()
-		usertest.Eventually(t, "a request waits", patience, func() bool { return queued(t, s, "user:secret-42") == 1 })
-		for _, tt := range []struct {
-			path   string
-			status int
-			typ    string
-			retry  bool
-		}{
-			{"/busy", 409, "lock-busy", true},
-			{"/timeout", 503, "lock-timeout", true},
-			{"/capped", 503, "lock-too-many-waiters", true},
-			{"/key", 400, "lock-invalid-key", false},
-			{"/claim", 401, "lock-no-claim", false},
-			{"/wiring", 500, "about:blank", false},
-		} {
-			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-				t.Run(method+tt.path, func(t *testing.T) {
-					wantProblem(t, site.Request(t, method, tt.path), tt.status, tt.typ, tt.retry)
-				})
-			}
-		}
-		giveUp()
-		if err := usertest.Receive(t, "the waiting request ends", gone); !errors.Is(err, context.Canceled) {
-			t.Errorf("the waiting request was answered: %v", err)
-		}
-	})
-}
-
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -161,84 +108,40 @@ func TestAShutdownOfTheLocksEndsTheWaitsThatTheServerWaitsFor(t *testing.T) {
 	})
 }
 
-func TestALockIsLostOverTheWire(t *testing.T) {
+func TestAResponseMayBeCompleteBeforeTheLockIsReleased(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
-		t.Parallel()
-		rdb := s.NewClient(t)
-		inspector, err := lockmw.NewInspector(rdb)
-		if err != nil {
-			t.Fatal(err)
-		}
-		takeAway := func(key string) error {
-			status, err := inspector.Get(context.Background(), key)
-			if err != nil || len(status.Holders) != 1 {
-				return errors.Join(err, errors.New("not one holder"))
-			}
-			return inspector.ForceUnlock(context.Background(), key, status.Holders[0])
-		}
-		for how, tt := range map[string]struct {
-			opt  lockmw.Option
-			lose func(key string) error
-		}{
-			"its lease expires":          {lockmw.WithFixedLease(time.Second), func(string) error { return nil }},
-			"its maximum hold has ended": {lockmw.WithMaxHold(500 * time.Millisecond), func(string) error { return nil }},
-			"an operator takes it away":  {lockmw.WithLease(2 * time.Second), takeAway},
-			"it is deleted in Redis": {lockmw.WithLease(2 * time.Second), func(key string) error {
-				return rdb.Del(context.Background(), "lockmw:{"+key+"}").Err()
-			}},
-		} {
-			t.Run(how, func(t *testing.T) {
-				t.Parallel()
-				losses := make(chan error, 10)
-				locks := usertest.Client(t, s, lockmw.WithObserver(&lockmw.Observer{
-					Lost: func(_ context.Context, _ lockmw.Attempt, err error) { losses <- err },
-				}))
-				untilLost := func(before, after func(http.ResponseWriter)) http.Handler {
-					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						before(w)
-						hold, _ := lockmw.FromContext(r.Context())
-						if err := tt.lose(hold.Key()); err != nil {
-							t.Error(err)
-						}
-						<-r.Context().Done()
-						if cause := context.Cause(r.Context()); !errors.Is(cause, lockmw.ErrLost) {
-							t.Errorf("cause %v, want ErrLost", cause)
-						}
-						after(w)
-					})
-				}
-				nothing := func(http.ResponseWriter) {}
-				created := func(w http.ResponseWriter) { w.WriteHeader(http.StatusCreated) }
-				body := func(w http.ResponseWriter) { _, _ = io.WriteString(w, "done") }
-				r := chi.NewRouter()
-				r.Use(httpmw.WithLock(locks, httpmw.By("user", func(r *http.Request) (string, error) {
-					return how + r.URL.Path, nil
-				}), tt.opt))
-				r.Handle("/nothing", untilLost(nothing, nothing))
-				r.Handle("/before", untilLost(body, nothing))
-				r.Handle("/after", untilLost(nothing, created))
-				r.Handle("/fails", untilLost(nothing, func(w http.ResponseWriter) { http.Error(w, "late", http.StatusTeapot) }))
-				r.Handle("/both", untilLost(created, body))
-				site := webtest.NewSite(t, r)
-				for _, path := range []string{"/nothing", "/after"} {
-					wantProblem(t, site.Get(t, path), 500, "lock-lost", false)
-				}
-				for path, want := range map[string]webtest.Answer{
-					"/before": {Status: 200, Body: "done"},
-					"/both":   {Status: 201, Body: "done"},
-					"/fails":  {Status: 418, Body: "late\n"},
-				} {
-					if a := site.Get(t, path); a.Status != want.Status || a.Body != want.Body {
-						t.Errorf("%s: status %d, body %q; want %d, %q", path, a.Status, a.Body, want.Status, want.Body)
-					}
-				}
-				for range 5 {
-					if err := usertest.Receive(t, "the observer is called", losses); !errors.Is(err, lockmw.ErrLost) {
-						t.Errorf("the observer saw %v, want ErrLost", err)
-					}
-				}
+	for protocol, edit := range webtest.Protocols {
+		t.Run(protocol, func(t *testing.T) {
+			rest := newGate(t)
+			complete := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "2")
+				_, _ = io.WriteString(w, "ok")
+				_ = http.NewResponseController(w).Flush()
+				rest.entered <- r
+				<-rest.opened
 			})
-		}
-	})
+			local, mux := lockmw.NewLocal(), http.NewServeMux()
+			mux.Handle("/", httpmw.WithLock(local, secretUser)(complete))
+			mux.Handle("/patient", httpmw.WithLock(local, secretUser, lockmw.WithWait(patience))(ok))
+			site := webtest.NewSite(t, mux, edit)
+			t.Cleanup(rest.Open)
+			// On the same connection the server reads the next request only after this one has ended.
+			resp, err := site.Send(t.Context(), http.MethodPost, "/", nil, "Connection", "close")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body := make([]byte, 2)
+			if _, err := io.ReadFull(resp.Body, body); err != nil || string(body) != "ok" {
+				t.Fatalf("%q, %v", body, err)
+			}
+			wantProblem(t, site.Request(t, http.MethodPost, "/"), 409, "lock-busy", true)
+			patient := make(chan webtest.Answer, 1)
+			go func() { patient <- site.Request(t, http.MethodPost, "/patient") }()
+			rest.Open()
+			if a := usertest.Receive(t, "the patient request", patient); a.Status != http.StatusCreated {
+				t.Errorf("status %d: %s", a.Status, a.Body)
+			}
+		})
+	}
 }

@@ -6,50 +6,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/lockmw/go/httpmw"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
-
-func TestTheHandlerRunsUnderTheLock(t *testing.T) {
-	local := lockmw.NewLocal()
-	h := httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		hold, found := lockmw.FromContext(r.Context())
-		if !found || hold.Key() != "user:42" || hold.Token() == 0 {
-			t.Errorf("no hold of user:42 in the handler's context")
-		}
-		if usertest.IsFree(local, "user:42") {
-			t.Error("user:42 is free while the handler runs")
-		}
-		_, again, err := local.Lock(r.Context(), "user:42", lockmw.WithWait(0))
-		if err != nil {
-			t.Fatalf("the handler cannot re-enter: %v", err)
-		}
-		defer again.Unlock()
-		w.WriteHeader(http.StatusCreated)
-	}))
-	if rec := post(h, "/"); rec.Code != http.StatusCreated {
-		t.Errorf("status %d", rec.Code)
-	}
-	if !usertest.IsFree(local, "user:42") {
-		t.Error("user:42 is not free after the request")
-	}
-}
-
-func TestTwoRequestsDoNotReenterEachOther(t *testing.T) {
-	local := lockmw.NewLocal()
-	h := httpmw.WithLock(local, user42)
-	outer := h(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		if rec := post(h(never(t)), "/"); rec.Code != http.StatusConflict {
-			t.Errorf("a second request during the first got %d", rec.Code)
-		}
-	}))
-	post(outer, "/")
-}
 
 func TestDefaultsYieldToAllOtherOptions(t *testing.T) {
 	for _, tt := range []struct {
@@ -78,14 +46,6 @@ func TestDefaultsYieldToAllOtherOptions(t *testing.T) {
 				t.Errorf("wait %v, max hold %v; want %v, %v", policy.Wait, policy.MaxHold, tt.wait, tt.maxHold)
 			}
 		})
-	}
-}
-
-func TestErrNoLockRunsTheRequestWithoutALock(t *testing.T) {
-	key := func(*http.Request) (string, error) { return "", lockmw.ErrNoLock }
-	h := httpmw.WithLock(failing(errors.New("must not be called")), key)(ok)
-	if rec := post(h, "/"); rec.Code != http.StatusCreated {
-		t.Errorf("status %d", rec.Code)
 	}
 }
 
@@ -149,20 +109,6 @@ func TestAClientThatGoesAwayIsNotAnsweredAndWaitsNoLonger(t *testing.T) {
 		release()
 		if !usertest.IsFree(local, "user:42") {
 			t.Error("the lock was granted to a client that has disconnected")
-		}
-	})
-}
-
-func TestADeadlineDuringTheWaitIsAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		local := lockmw.NewLocal()
-		usertest.Occupy(t, local, "user:42")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		h := httpmw.WithLock(local, user42, lockmw.WithWait(time.Minute))(never(t))
-		rec := serve(h, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
-		if p := readProblem(t, rec); p.Status != http.StatusServiceUnavailable || p.Type != "lock-timeout" {
-			t.Errorf("got %+v, want 503 lock-timeout", p)
 		}
 	})
 }
@@ -263,5 +209,52 @@ func TestAMountedMiddlewareServesSeveralRoutes(t *testing.T) {
 	post(httpmw.WithLock(recording(lockmw.NewLocal(), &keys), httpmw.Const("report", "nightly"))(ok), "/c")
 	if want := []string{"path:/a", "path:/b", "report:nightly"}; !slices.Equal(keys, want) {
 		t.Errorf("keys %q, want %q", keys, want)
+	}
+}
+
+// labelOf returns the label that other callers see for a request with this ID.
+func labelOf(t *testing.T, id string, before []func(http.Handler) http.Handler, opts ...httpmw.Option) (label string) {
+	t.Helper()
+	local := lockmw.NewLocal()
+	r := chi.NewRouter()
+	r.Use(before...)
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		_, _, err := local.TryLock(t.Context(), "user:42")
+		if e, ok := errors.AsType[*lockmw.Error](err); ok && len(e.Holders) == 1 {
+			label = e.Holders[0].Label
+		} else {
+			t.Errorf("the lock is not held: %v", err)
+		}
+	})
+	r.With(httpmw.WithLock(local, user42, opts...)).Handle("/one", handler)
+	r.With(httpmw.WithRWLock(local, user42, opts...)).Handle("/rw", handler)
+	r.With(httpmw.WithLockAll(local, httpmw.All(user42), opts...)).Handle("/all", handler)
+	for i, route := range []string{"/one", "/rw", "/all"} {
+		last := label
+		req := httptest.NewRequest(http.MethodPost, route, nil)
+		req.Header.Set("X-Request-Id", id)
+		if serve(r, req); i > 0 && label != last {
+			t.Errorf("%s: the label is %q, not %q", route, label, last)
+		}
+	}
+	return label
+}
+
+func TestTheLabelIsTheIDOfTheRequest(t *testing.T) {
+	withID := []func(http.Handler) http.Handler{middleware.RequestID}
+	for _, tt := range []struct {
+		id     string
+		before []func(http.Handler) http.Handler
+		opts   []httpmw.Option
+		want   string
+	}{
+		{"req-7", withID, nil, "req-7"},
+		{"req-7", nil, nil, ""}, // the header alone has no effect
+		{"a b\u00e9" + strings.Repeat("x", 200), withID, nil, "a_b__" + strings.Repeat("x", 95)},
+		{"req-7", withID, []httpmw.Option{lockmw.WithLabel("route")}, "route"},
+	} {
+		if got := labelOf(t, tt.id, tt.before, tt.opts...); got != tt.want {
+			t.Errorf("id %q: the label is %q, want %q", tt.id, got, tt.want)
+		}
 	}
 }

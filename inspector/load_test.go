@@ -65,6 +65,7 @@ func TestOneScanServesAllViewers(t *testing.T) {
 	t.Parallel()
 	for what, path := range map[string]string{"keys": "/key?key=nobody:%d", "overviews": "/?q=%d", "servers": "/redis?x=%d"} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			d := newDeskOn(t, redistest.Redis(t))
 			rdb := d.server.NewClient(t)
 			fill(t, rdb, 20_000)

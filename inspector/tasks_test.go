@@ -1,6 +1,7 @@
 package inspector_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/test/parkedtest"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
@@ -61,5 +63,71 @@ func TestAUserWithoutRightsForTasksSeesTheLock(t *testing.T) {
 	denied, err := rdb.ACLLog(t.Context(), 100).Result()
 	if err != nil || len(denied) != 1 || denied[0].Count != 1 {
 		t.Errorf("%+v, %v", denied, err)
+	}
+}
+
+func TestTheRecordOfAKeyIsShown(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	once := idempotency.New(d.client())
+	begin := func(id string) (run *idempotency.Run, path string) {
+		t.Helper()
+		key := idempotency.Key{Scope: "secret-42", ID: id}
+		run, err := once.Begin(t.Context(), key, key.Fingerprint(nil), idempotency.Refuse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run, "?key=" + key.LockKey()
+	}
+	_, path := begin("works") // each key is read once, because the page reads it again only after a while
+	if r := d.json("/key.json"+path, http.StatusOK).Lock.Record; r == nil || r.State != "open" || r.Outcome != "running" || r.Began == nil || r.Ended != nil {
+		t.Errorf("while the run works: %+v", r)
+	}
+	run, path := begin("done")
+	if err := run.Keep(idempotency.Answer{Status: 201, Body: []byte("a secret answer")}); err != nil {
+		t.Error(err)
+	}
+	if r := d.json("/key.json"+path, http.StatusOK).Lock.Record; r == nil || r.Outcome != "done" || r.Status != 201 || r.Ended == nil || r.KeptFor <= 0 {
+		t.Errorf("after it: %+v", r)
+	}
+	page := d.get("/key"+path, http.StatusOK)
+	for _, text := range []string{"Record of the work", "<dd>201</dd>", "Nobody holds this lock"} {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page has no %q:\n%s", text, page)
+		}
+	}
+	if strings.Contains(page, "secret") || strings.Contains(page, run.ID()) {
+		t.Errorf("the page shows too much:\n%s", page)
+	}
+	run, path = begin("fails")
+	if err := run.Leave(); err != nil {
+		t.Error(err)
+	}
+	if page := d.get("/key"+path, http.StatusOK); !strings.Contains(page, "find out what it did, then call Runner.Resolve") {
+		t.Errorf("the page of an unknown outcome:\n%s", page)
+	}
+	if page := d.get("/key?key=user:42", http.StatusOK); strings.Contains(page, "Record of the work") {
+		t.Errorf("the page of a key without a record:\n%s", page)
+	}
+}
+
+func TestTheHistoryIsInTheOrderOfTimesToTheMillisecond(t *testing.T) {
+	d := newDesk(t)
+	rdb := d.server.NewClient(t)
+	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC).UnixMicro()
+	for process, lines := range []string{
+		fmt.Sprintf(`{"at_us":%d,"event":"acquired","key":"user:42"}`+"\n"+`{"at_us":%d,"event":"released","key":"user:42"}`, at+4000, at+20_000),
+		fmt.Sprintf(`{"at_us":%d,"event":"waits","key":"user:42"}`, at+7000),
+	} {
+		add := &redis.XAddArgs{Stream: "lockmw:events", Values: []any{"process", fmt.Sprint(process), "events", lines}}
+		if err := rdb.XAdd(t.Context(), add).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.await("/key?key=user:42", ">12:00:00.020<")
+	page := d.get("/key?key=user:42", http.StatusOK)
+	released, waits, acquired := strings.Index(page, ">12:00:00.020<"), strings.Index(page, ">12:00:00.007<"), strings.Index(page, ">12:00:00.004<")
+	if released < 0 || waits < released || acquired < waits {
+		t.Errorf("at %d, %d and %d of\n%s", released, waits, acquired, page)
 	}
 }

@@ -89,36 +89,36 @@ func TestPagesAndJSONAgreeWhetherRedisAnswers(t *testing.T) {
 
 // go-redis retries a dial for seconds before it returns an error. Here it retries until the test ends.
 func TestPagesDoNotWaitForAnUnreachableServer(t *testing.T) {
-	t.Parallel()
-	s := redistest.Mini(t)
-	ends := make(chan struct{})
-	defer close(ends)
-	var away atomic.Bool
-	d := newDeskOn(t, s)
-	d.through(func(o *redis.Options) {
-		o.MaxRetries, o.DialerRetries = -1, 1
-		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if away.Load() {
-				<-ends
-				return nil, syscall.ECONNREFUSED
+	inBubble(t, func(d *desk) {
+		ends := make(chan struct{})
+		d.Cleanup(func() { close(ends) })
+		var away atomic.Bool
+		d.through(func(o *redis.Options) {
+			o.MaxRetries = -1
+			dial := o.Dialer
+			o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if away.Load() {
+					<-ends
+					return nil, syscall.ECONNREFUSED
+				}
+				return dial(ctx, network, addr)
 			}
-			return new(net.Dialer).DialContext(ctx, network, addr)
+		})
+		paths := []string{"/", "/locks.json", "/key?key=user:42", "/redis"}
+		for _, path := range paths {
+			d.get(path, http.StatusOK)
+		}
+		away.Store(true)
+		d.server.Mini.Close()
+		time.Sleep(3 * time.Second) // then all readings are due again
+		for range 3 {
+			for _, path := range paths {
+				began := time.Now()
+				d.do(http.MethodGet, path)
+				if took := time.Since(began); took > time.Second {
+					d.Errorf("%s: %v", path, took)
+				}
+			}
 		}
 	})
-	paths := []string{"/", "/locks.json", "/key?key=user:42", "/redis"}
-	for _, path := range paths {
-		d.get(path, http.StatusOK)
-	}
-	away.Store(true)
-	s.Mini.Close()
-	time.Sleep(3 * time.Second) // then all readings are due again
-	for range 3 {
-		for _, path := range paths {
-			began := time.Now()
-			d.do(http.MethodGet, path)
-			if took := time.Since(began); took > time.Second {
-				t.Errorf("%s: %v", path, took)
-			}
-		}
-	}
 }

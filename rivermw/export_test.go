@@ -19,3 +19,6 @@ func Parked(w *Waker) int {
 	defer w.mu.Unlock()
 	return w.parked
 }
+
+// SnoozesOf returns how often in a row a job was snoozed because of its lock.
+func SnoozesOf(job *rivertype.JobRow) int { return snoozesOf(job) }

@@ -24,9 +24,7 @@ func TestAnUnavailableRedisFailsTheAttemptButDiscardsNoJob(t *testing.T) {
 	s.Kill()
 	client := d.start(d.client(w, func(c *river.Config) { c.FetchPollInterval = 20 * time.Millisecond }))
 	id := insert(t, client, "7", attempts(2))
-	row := await(t, client, id, "on its last attempt, and snoozed", func(row *rivertype.JobRow) bool {
-		return strings.Contains(string(row.Metadata), `"lockmw_snoozes": 2`)
-	})
+	row := await(t, client, id, "on its last attempt, and snoozed twice", isSnoozedTimes(2))
 	if len(row.Errors) != 1 || !strings.Contains(row.Errors[0].Error, "unavailable") {
 		t.Errorf("errors %v, want one of the first attempt", row.Errors)
 	}

@@ -219,6 +219,11 @@ func isSnoozed(row *rivertype.JobRow) bool {
 	return inState(rivertype.JobStateScheduled, rivertype.JobStateAvailable)(row) && len(row.AttemptedBy) > 0
 }
 
+// isSnoozedTimes reports whether a job was snoozed that often in a row, or more often: the next snooze may come before a test looks.
+func isSnoozedTimes(n int) func(*rivertype.JobRow) bool {
+	return func(row *rivertype.JobRow) bool { return rivermw.SnoozesOf(row) >= n }
+}
+
 // eventually calls check until it returns nil.
 func eventually(t testing.TB, check func() error) {
 	t.Helper()

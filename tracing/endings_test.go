@@ -122,36 +122,28 @@ func (s *script) run() {
 	s.Idempotent(lockmw.IdempotentCall{Outcome: "kept"})
 }
 
-func TestReleaseTellsOfALossThatNobodyReportedYet(t *testing.T) {
-	s := newScript(newTelemetry(t)).acquire(lockmw.Acquisition{})
-	lost := fmt.Errorf("%w: its lease ran out", lockmw.ErrLost)
-	s.Released(lockmw.Release{Err: lost})
-	s.Lost(lost)
-	if got := attributesOf(s.span("hold_lock item"))["distributed_lock.outcome"]; got != "lost" {
-		t.Errorf("outcome is %v, want lost", got)
+func TestEndingsThatOnlyTheReleaseTells(t *testing.T) {
+	for kind, tt := range map[string]struct {
+		err     error
+		outcome string
+	}{
+		"lock_lost":        {fmt.Errorf("%w: its lease ran out", lockmw.ErrLost), "lost"},
+		"lock_closed":      {lockmw.ErrClosed, "lost"},
+		"lock_unavailable": {fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable), "error"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			s := newScript(newTelemetry(t)).acquire(lockmw.Acquisition{})
+			s.Released(lockmw.Release{Err: tt.err})
+			s.Lost(tt.err)
+			span := s.span("hold_lock item")
+			attrs := attributesOf(span)
+			if attrs["distributed_lock.outcome"] != tt.outcome || attrs["error.type"] != kind || span.Status().Code != codes.Error {
+				t.Errorf("status %v, attributes %v", span.Status(), attrs)
+			}
+			s.allEnded()
+			s.countersAtZero()
+		})
 	}
-	s.allEnded()
-	s.countersAtZero()
-}
-
-func TestClosingIsALoss(t *testing.T) {
-	s := newScript(newTelemetry(t)).acquire(lockmw.Acquisition{})
-	s.Released(lockmw.Release{Err: lockmw.ErrClosed})
-	attrs := attributesOf(s.span("hold_lock item"))
-	if attrs["distributed_lock.outcome"] != "lost" || attrs["error.type"] != "lock_closed" {
-		t.Errorf("attributes: %v", attrs)
-	}
-}
-
-func TestAFailedReleaseIsAnError(t *testing.T) {
-	s := newScript(newTelemetry(t)).acquire(lockmw.Acquisition{})
-	s.Released(lockmw.Release{Err: fmt.Errorf("%w: i/o timeout", lockmw.ErrUnavailable)})
-	span := s.span("hold_lock item")
-	attrs := attributesOf(span)
-	if attrs["distributed_lock.outcome"] != "error" || attrs["error.type"] != "lock_unavailable" || span.Status().Code != codes.Error {
-		t.Errorf("status %v, attributes %v", span.Status(), attrs)
-	}
-	s.countersAtZero()
 }
 
 func TestErrorsAreMadeValidUTF8(t *testing.T) {

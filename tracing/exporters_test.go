@@ -26,36 +26,6 @@ func (f exporterFunc) ExportSpans(ctx context.Context, s []sdktrace.ReadOnlySpan
 
 func (exporterFunc) Shutdown(context.Context) error { return nil }
 
-// lockALot takes more locks than a batch processor queues spans for.
-func lockALot(t *testing.T, o *lockmw.Observer) {
-	t.Helper()
-	local := lockmw.NewLocal(lockmw.WithObserver(o))
-	for range 2 * sdktrace.DefaultMaxQueueSize {
-		_, hold := usertest.Lock(t, t.Context(), local, "item:7")
-		usertest.Unlock(t, hold)
-	}
-}
-
-func TestAnExporterThatHangsDelaysNoLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		goOn := make(chan struct{})
-		provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(
-			exporterFunc(func(context.Context, []sdktrace.ReadOnlySpan) error {
-				<-goOn
-				return nil
-			})))
-		start := time.Now()
-		lockALot(t, tracing.New(tracing.WithTracerProvider(provider)))
-		if took := time.Since(start); took > 0 {
-			t.Errorf("locks waited %v for the exporter", took)
-		}
-		close(goOn)
-		if err := provider.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestAnExporterThatFailsFailsNoLock(t *testing.T) {
 	errs := ignoreErrors(t)
 	m := newTelemetry(t, tracing.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(
