@@ -1,4 +1,4 @@
-// Package examples shows how services use the library. Its tests are call sites that compile and mostly run.
+// Package examples shows how services use the library. Examples of single functions are in the packages of these functions.
 //
 //	orders    a flash sale over HTTP and asynq, without and with locks
 //	stock     twenty ways to sell the last items, and the faults of each

@@ -8,6 +8,7 @@ import (
 	"math"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -168,7 +169,11 @@ func (r *report) verdict(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "%s, %s: a guarded way broke its promise: %s.\n", c.load.words(), c.way.title, c.damage())
 		}
 	}
-	if !r.broken() {
+	switch {
+	case r.broken():
+	case !slices.ContainsFunc(r.Cells, func(c result) bool { return c.Guarded }):
+		_, _ = fmt.Fprintln(w, "No guarded way was run.")
+	default:
 		_, _ = fmt.Fprintln(w, "Every guarded way kept all money and items.")
 	}
 }

@@ -1,6 +1,21 @@
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+func TestTheVerdictIsAboutWaysThatWereRun(t *testing.T) {
+	for want, cells := range map[string][]result{
+		"No guarded way was run.\n":                     {{}},
+		"Every guarded way kept all money and items.\n": {{}, {Guarded: true, right: true}},
+	} {
+		var b strings.Builder
+		if (&report{Cells: cells}).verdict(&b); b.String() != want {
+			t.Errorf("the verdict is %q, want %q", b.String(), want)
+		}
+	}
+}
 
 func TestNumbersHaveNoExponents(t *testing.T) {
 	for f, want := range map[float64]string{

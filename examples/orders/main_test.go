@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
+	suite.BeginBusy()
 	// After Close, go-redis keeps dialling an unreachable server for a second.
 	dialler := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 	goleak.VerifyTestMain(m, dialler, goleak.Cleanup(func(code int) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,4 +113,15 @@ func TestAMissingCollectorDoesNotAffectTheSale(t *testing.T) {
 	if line := stderr.String(); strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "orders: ") || !strings.Contains(line, nobody) {
 		t.Errorf("stderr is %q, want one line about %s", line, nobody)
 	}
+}
+
+// listen starts a collector with one of its Start functions.
+func listen(t *testing.T, start func(context.Context) (*collector.Collector, error)) *collector.Collector {
+	t.Helper()
+	c, err := start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
 }

@@ -98,3 +98,28 @@ func TestAClientOfConnectIsNotLocked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestKeysOfConnectMayComeFromHeaders(t *testing.T) {
+	t.Parallel()
+	local, locked := lockmw.NewLocal(), make(chan string, 1)
+	locks := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+		locked <- key
+		return local.Lock(ctx, key, opts...)
+	})
+	keys := grpcmw.Keys{pb.Health_Check_FullMethodName: grpcmw.ForContext(lockmw.By("tenant", grpcmw.Metadata("x-tenant")))}
+	mux := http.NewServeMux()
+	mux.Handle(handleChecks(func(context.Context, *connect.Request[pb.HealthCheckRequest]) (*connect.Response[pb.HealthCheckResponse], error) {
+		return connect.NewResponse(new(pb.HealthCheckResponse)), nil
+	}, connect.WithInterceptors(connectlock.Interceptor(grpcmw.Unary(locks, keys)))))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	client := connect.NewClient[pb.HealthCheckRequest, pb.HealthCheckResponse](server.Client(), server.URL+pb.Health_Check_FullMethodName)
+	req := connect.NewRequest(&pb.HealthCheckRequest{})
+	req.Header().Set("X-Tenant", "a")
+	if _, err := client.CallUnary(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if key := <-locked; key != "tenant:a" {
+		t.Errorf("locked %q", key)
+	}
+}

@@ -177,3 +177,17 @@ func TestAMemberOfKafkaThatStopsCommitsOnlyWhatIsDone(t *testing.T) {
 		t.Errorf("handled %v, %v, %v", six, seven, eight)
 	}
 }
+
+// Callers that share a list of options have callbacks of their own.
+func TestAMemberOfKafkaDoesNotWriteIntoTheListOfItsOptions(t *testing.T) {
+	t.Parallel()
+	opts := make([]kgo.Opt, 1, 10)
+	opts[0] = kgo.ConsumeTopics("orders")
+	q := consume.New(lockmw.NewLocal(), lockmw.Const[*kgo.Record]("orders"), func(context.Context, *kgo.Record) error { return nil }, nil)
+	if err := kafka.Run(t.Context(), q, time.Second, opts...); err == nil {
+		t.Error("a member without a group runs")
+	}
+	if opts[:2][1] != nil {
+		t.Error("the list was written to")
+	}
+}

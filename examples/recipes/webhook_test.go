@@ -53,3 +53,20 @@ func TestAnEventIsHandledUntilThatSucceeds(t *testing.T) {
 		}
 	}
 }
+
+// Providers wait for some seconds. An event whose work takes longer would otherwise end unfinished, each time that it comes.
+func TestAnEventIsHandledAlthoughItsProviderHangsUp(t *testing.T) {
+	ctx, hangUp := context.WithCancel(t.Context())
+	calls := 0
+	h := webhook.Receive(idempotency.New(lockmw.NewLocal()), "acme", "Acme-Event-Id", func(ctx context.Context, _ []byte) error {
+		calls++
+		hangUp()
+		return ctx.Err()
+	})
+	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/hooks/acme", strings.NewReader("paid"))
+	req.Header.Set("Acme-Event-Id", "1")
+	h.ServeHTTP(httptest.NewRecorder(), req)
+	if rec := deliver(h, "1"); rec.Code != http.StatusNoContent || calls != 1 {
+		t.Errorf("the repetition: %d after %d calls", rec.Code, calls)
+	}
+}

@@ -4,6 +4,7 @@ package kafka
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // grace is how long handlers have to end at a rebalance and at the end. It is well below kgo.RebalanceTimeout, by default 60 s.
 func Run(ctx context.Context, q *consume.Queue[*kgo.Record], grace time.Duration, opts ...kgo.Opt) error {
 	g := &group{queue: q, grace: grace, partitions: make(map[partition]*worker)}
-	client, err := kgo.NewClient(append(opts,
+	client, err := kgo.NewClient(append(slices.Clip(opts),
 		kgo.AutoCommitMarks(),      // commit what was marked as done
 		kgo.BlockRebalanceOnPoll(), // no partition is revoked while its records are passed on
 		kgo.OnPartitionsRevoked(func(ctx context.Context, client *kgo.Client, revoked map[string][]int32) {

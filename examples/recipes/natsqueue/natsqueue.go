@@ -3,6 +3,7 @@ package natsqueue
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -31,25 +32,20 @@ type Consumer struct {
 func (c Consumer) Run(ctx context.Context, locks lockmw.Locker, key lockmw.KeyFunc[jetstream.Msg],
 	handle consume.Handler[jetstream.Msg], giveUp consume.GiveUp[jetstream.Msg], opts ...consume.Option,
 ) error {
-	r := &receiver{Consumer: c, until: make(map[uint64]time.Time), messages: make(map[uint64]jetstream.Msg)}
-	owned := func(ctx context.Context, m jetstream.Msg) error {
-		if !r.owns(m) { // another process may handle it, or has done so
-			return nil
-		}
-		return handle(ctx, m)
-	}
-	alive, stop := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx by Grace
-	messages := consume.New(locks, key, owned, giveUp, opts...).Open(func(m jetstream.Msg) { r.acknowledge(alive, m) })
-	var loops sync.WaitGroup
-	loops.Go(func() { r.refresh(alive) })
-	loops.Go(func() { r.receive(ctx, messages) })
+	r := &receiver{Consumer: c, received: make(map[uint64]*delivery)}
+	alive, stop := context.WithCancel(context.WithoutCancel(ctx)) // until all handlers have returned
+	end, cancel := context.WithCancel(alive)                      // outlives ctx by Grace
+	messages := consume.New(locks, key, r.owned(handle), r.givenUp(giveUp), opts...).Open(func(m jetstream.Msg) { r.acknowledge(end, m) })
+	var receiving, refreshing sync.WaitGroup
+	refreshing.Go(func() { r.refresh(alive) })
+	receiving.Go(func() { r.receive(ctx, messages) })
 
 	<-ctx.Done()
-	end, cancel := context.WithTimeout(alive, c.Grace)
-	defer cancel()
+	defer time.AfterFunc(c.Grace, cancel).Stop()
 	notDone := messages.Close(end)
+	receiving.Wait() // a request that waits takes up to a second
 	stop()
-	loops.Wait() // a request that waits takes up to a second
+	refreshing.Wait()
 	r.handBack(context.WithoutCancel(ctx), notDone)
 	return context.Cause(ctx)
 }
@@ -57,8 +53,38 @@ func (c Consumer) Run(ctx context.Context, locks lockmw.Locker, key lockmw.KeyFu
 type receiver struct {
 	Consumer
 	mu       sync.Mutex
-	messages map[uint64]jetstream.Msg // by sequence in the stream: received and not done
-	until    map[uint64]time.Time     // until when the server delivers them to no other process
+	received map[uint64]*delivery // by sequence in the stream: received and not done
+}
+
+// A delivery is the last one of a message to this process.
+type delivery struct {
+	jetstream.Msg
+	until time.Time // until when the server delivers it to no other process
+	left  bool      // to another process
+}
+
+// owned returns a handler that leaves a message alone if another process may handle it, or has done so.
+func (r *receiver) owned(handle consume.Handler[jetstream.Msg]) consume.Handler[jetstream.Msg] {
+	return func(ctx context.Context, m jetstream.Msg) error {
+		if !r.owns(m) {
+			return nil
+		}
+		return handle(ctx, m)
+	}
+}
+
+// givenUp returns a giveUp that leaves a failed message to another process that may have it, for example because this one has lost its
+// lock.
+func (r *receiver) givenUp(giveUp consume.GiveUp[jetstream.Msg]) consume.GiveUp[jetstream.Msg] {
+	return func(ctx context.Context, m jetstream.Msg, attempt int, err error) error {
+		switch {
+		case !r.owns(m):
+			return nil
+		case giveUp == nil:
+			return err
+		}
+		return giveUp(ctx, m, attempt, err)
+	}
 }
 
 // receive submits messages until ctx ends.
@@ -78,7 +104,7 @@ func (r *receiver) receive(ctx context.Context, messages *consume.Partition[jets
 	}
 }
 
-// fetch returns messages that are there, or waits a second for one. They are noted, so that they are refreshed while they wait.
+// fetch returns messages that are there, or waits for one. They are noted, so that they are refreshed while they wait.
 func (r *receiver) fetch() (list []jetstream.Msg, err error) {
 	asked := time.Now()
 	batch, err := r.Pull.FetchNoWait(10)
@@ -86,7 +112,7 @@ func (r *receiver) fetch() (list []jetstream.Msg, err error) {
 		return list, err
 	}
 	asked = time.Now()
-	batch, err = r.Pull.Fetch(1, jetstream.FetchMaxWait(time.Second))
+	batch, err = r.Pull.Fetch(1, jetstream.FetchMaxWait(min(time.Second, r.AckWait/3)))
 	list = r.begin(asked, batch, err)
 	if err == nil {
 		err = batch.Error()
@@ -94,16 +120,23 @@ func (r *receiver) fetch() (list []jetstream.Msg, err error) {
 	return list, err
 }
 
-// begin notes messages, and leaves out those that run already: a process that was paused receives its own again.
+// begin notes messages, and leaves out those that run already: a process that was paused receives its own again. The server may have
+// sent a message as early as it was asked for.
 func (r *receiver) begin(asked time.Time, batch jetstream.MessageBatch, err error) (list []jetstream.Msg) {
 	if err != nil {
 		return nil
 	}
 	for m := range batch.Messages() {
 		r.mu.Lock()
-		if id := sequence(m); r.messages[id] == nil {
-			r.messages[id], r.until[id] = m, asked.Add(r.AckWait)
+		d := r.received[sequence(m)]
+		if d == nil {
+			d = new(delivery)
+			r.received[sequence(m)] = d
 			list = append(list, m)
+		}
+		d.Msg = m
+		if until := asked.Add(r.AckWait); until.After(d.until) {
+			d.until = until
 		}
 		r.mu.Unlock()
 	}
@@ -117,25 +150,23 @@ func sequence(m jetstream.Msg) uint64 {
 	return 0
 }
 
-// owns reports whether the server delivers a message to no other process now.
+// owns reports whether the server delivers a message to no other process now. If it may, the message is not this one's to acknowledge.
 func (r *receiver) owns(m jetstream.Msg) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return time.Now().Before(r.until[sequence(m)])
+	d := r.received[sequence(m)]
+	if d == nil {
+		return false
+	}
+	d.left = !time.Now().Before(d.until)
+	return !d.left
 }
 
 // refresh tells the server that messages are in hand. A message whose time has passed is not refreshed: it may be in another's hand.
 func (r *receiver) refresh(ctx context.Context) {
 	for wait(ctx, r.AckWait/3) {
-		r.mu.Lock()
-		var list []jetstream.Msg
 		now := time.Now()
-		for id, m := range r.messages {
-			if now.Before(r.until[id]) {
-				list = append(list, m)
-			}
-		}
-		r.mu.Unlock()
+		list := r.inHand(now)
 		for _, m := range list {
 			_ = m.InProgress() // the flush fails if this does
 		}
@@ -149,48 +180,75 @@ func (r *receiver) refresh(ctx context.Context) {
 	}
 }
 
+func (r *receiver) inHand(now time.Time) (list []jetstream.Msg) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range r.received {
+		if now.Before(d.until) {
+			list = append(list, d.Msg)
+		}
+	}
+	return list
+}
+
+// refreshed notes what the server has heard. If the time of a message has passed meanwhile, the server may have heard it too late.
 func (r *receiver) refreshed(list []jetstream.Msg, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now()
 	for _, m := range list {
-		if id := sequence(m); r.messages[id] != nil {
-			r.until[id] = at.Add(r.AckWait)
+		if d := r.received[sequence(m)]; d != nil && now.Before(d.until) {
+			d.until = at.Add(r.AckWait)
 		}
 	}
 }
 
-// acknowledge ends a message, unless another process may have it. It retries until ctx ends: otherwise the message would run again.
+// acknowledge ends a message, unless it was left to another process. It retries until ctx ends, also if the message's time has passed:
+// otherwise the message would run again. It tries once in any case: a handler may have taken longer than Grace.
 func (r *receiver) acknowledge(ctx context.Context, m jetstream.Msg) {
-	for r.owns(m) {
-		once, cancel := context.WithTimeout(ctx, 5*time.Second)
+	for !r.isLeft(m) {
+		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		err := m.DoubleAck(once) // confirmed by the server
 		cancel()
-		if err == nil || !wait(ctx, time.Second) {
+		if err == nil || errors.Is(err, jetstream.ErrMsgAlreadyAckd) || !wait(ctx, time.Second) { // a handler may have called Term
 			break
 		}
 	}
 	r.end(m)
 }
 
-func (r *receiver) end(m jetstream.Msg) {
+func (r *receiver) isLeft(m jetstream.Msg) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.messages, sequence(m))
-	delete(r.until, sequence(m))
+	d := r.received[sequence(m)]
+	return d == nil || d.left
+}
+
+// end forgets a message, and returns its last delivery.
+func (r *receiver) end(m jetstream.Msg) *delivery {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.received[sequence(m)]
+	delete(r.received, sequence(m))
+	return d
 }
 
 // handBack lets the server deliver messages immediately. Without it they would follow after AckWait.
 func (r *receiver) handBack(ctx context.Context, list []jetstream.Msg) {
 	for _, m := range list {
-		if r.owns(m) {
-			_ = m.Nak()
-		}
-		r.end(m)
+		r.giveBack(m)
 	}
 	flush, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := r.Conn.FlushWithContext(flush); err != nil {
 		slog.WarnContext(ctx, "handing messages back", "error", err)
+	}
+}
+
+// giveBack returns a message unless another process may have it.
+func (r *receiver) giveBack(m jetstream.Msg) {
+	if d := r.end(m); d != nil && time.Now().Before(d.until) {
+		_ = d.Nak() // the flush fails if this does
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -47,31 +48,20 @@ func (c Consumer) contextOf(ctx context.Context, message redis.XMessage) context
 func (c Consumer) Run(ctx context.Context, locks lockmw.Locker, key lockmw.KeyFunc[redis.XMessage],
 	handle consume.Handler[redis.XMessage], giveUp consume.GiveUp[redis.XMessage], opts ...consume.Option,
 ) error {
-	m := &member{Consumer: c, running: make(map[string]bool)}
-	owned := func(ctx context.Context, message redis.XMessage) error {
-		// Another member may have taken the message over while it waited for its lock.
-		ids, err := m.setIdle(ctx, 0, message.ID)
-		switch {
-		case err != nil:
-			return err
-		case len(ids) == 0:
-			m.leave(message.ID)
-			return nil
-		}
-		return handle(ctx, message)
-	}
-	alive, stop := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx by Grace
-	messages := consume.New(locks, key, owned, giveUp, opts...).Open(func(message redis.XMessage) { m.acknowledge(alive, message.ID) })
-	var loops sync.WaitGroup
-	loops.Go(func() { m.refresh(alive) })
-	loops.Go(func() { m.receive(ctx, messages) })
+	m := &member{Consumer: c, running: make(map[string]bool), claimed: "0-0"}
+	alive, stop := context.WithCancel(context.WithoutCancel(ctx)) // until all handlers have returned
+	end, cancel := context.WithCancel(alive)                      // outlives ctx by Grace
+	messages := consume.New(locks, key, m.owned(handle), m.givenUp(giveUp), opts...).Open(func(message redis.XMessage) { m.acknowledge(end, message.ID) })
+	var receiving, refreshing sync.WaitGroup
+	refreshing.Go(func() { m.refresh(alive) })
+	receiving.Go(func() { m.receive(ctx, messages) })
 
 	<-ctx.Done()
-	end, cancel := context.WithTimeout(alive, c.Grace)
-	defer cancel()
+	defer time.AfterFunc(c.Grace, cancel).Stop()
 	messages.Close(end)
+	receiving.Wait() // a read that blocks takes up to a second
 	stop()
-	loops.Wait() // a read that blocks takes up to a second
+	refreshing.Wait()
 	m.handBack(context.WithoutCancel(ctx))
 	return context.Cause(ctx)
 }
@@ -80,6 +70,41 @@ type member struct {
 	Consumer
 	mu      sync.Mutex
 	running map[string]bool // by ID: received and not acknowledged; false if another member has taken it over
+	claimed string          // where the next XAUTOCLAIM begins
+}
+
+// errNotBegun is wrapped in the error of an attempt for which Redis did not say who has the message. The message itself has not failed.
+var errNotBegun = errors.New("streams: the message was not begun")
+
+// owned returns a handler that leaves a message alone if another member has taken it over while it waited for its lock.
+func (m *member) owned(handle consume.Handler[redis.XMessage]) consume.Handler[redis.XMessage] {
+	return func(ctx context.Context, message redis.XMessage) error {
+		owns, err := m.owns(ctx, message.ID)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %w", errNotBegun, err)
+		case !owns:
+			return nil
+		}
+		return handle(ctx, message)
+	}
+}
+
+// givenUp returns a giveUp that leaves a failed message to the member that has taken it over, for example because this one has lost its
+// lock.
+func (m *member) givenUp(giveUp consume.GiveUp[redis.XMessage]) consume.GiveUp[redis.XMessage] {
+	return func(ctx context.Context, message redis.XMessage, attempt int, err error) error {
+		owns, unknown := m.owns(ctx, message.ID)
+		switch {
+		case unknown != nil:
+			return unknown
+		case !owns:
+			return nil
+		case giveUp == nil || errors.Is(err, errNotBegun):
+			return err
+		}
+		return giveUp(ctx, message, attempt, err)
+	}
 }
 
 // receive submits messages until ctx ends. Messages of dead members come first, because they are older.
@@ -100,10 +125,14 @@ func (m *member) receive(ctx context.Context, messages *consume.Partition[redis.
 	}
 }
 
+// claim looks at the next hundred pending messages, because that is where XAUTOCLAIM ends, and after the last one begins again.
 func (m *member) claim(ctx context.Context) ([]redis.XMessage, error) {
-	list, _, err := m.Redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-		Stream: m.Stream, Group: m.Group, Consumer: m.Name, MinIdle: m.Idle, Start: "0-0", Count: 10,
+	list, next, err := m.Redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+		Stream: m.Stream, Group: m.Group, Consumer: m.Name, MinIdle: m.Idle, Start: m.claimed, Count: 10,
 	}).Result()
+	if err == nil {
+		m.claimed = next
+	}
 	return list, err
 }
 
@@ -177,19 +206,25 @@ func (m *member) setIdle(ctx context.Context, idle time.Duration, ids ...string)
 	return ownedScript.Run(ctx, m.Redis, []string{m.Stream}, args...).StringSlice()
 }
 
-// leave notes that another member has taken over a message, which is then not this one's to acknowledge.
-func (m *member) leave(id string) {
+// owns reports whether a message is in the hand of this member. One that another member has taken over is not this one's to acknowledge.
+func (m *member) owns(ctx context.Context, id string) (bool, error) {
+	ids, err := m.setIdle(ctx, 0, id)
+	if err != nil {
+		return false, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.running[id] = false
+	m.running[id] = len(ids) > 0
+	return m.running[id], nil
 }
 
-// acknowledge removes a message from the group, and retries until ctx ends: otherwise the message would run again.
+// acknowledge removes a message from the group, and retries until ctx ends: otherwise the message would run again. It tries once in any
+// case: a handler may have taken longer than Grace.
 func (m *member) acknowledge(ctx context.Context, id string) {
 	m.mu.Lock()
 	mine := m.running[id]
 	m.mu.Unlock()
-	for mine && m.Redis.XAck(ctx, m.Stream, m.Group, id).Err() != nil {
+	for mine && m.Redis.XAck(context.WithoutCancel(ctx), m.Stream, m.Group, id).Err() != nil {
 		if !wait(ctx, time.Second) {
 			return
 		}

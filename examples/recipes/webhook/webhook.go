@@ -18,7 +18,7 @@ const maxEvent = 1 << 20
 
 // Receive returns a handler for the events of a provider, whose IDs are in a header. Mount it inside the check of the
 // provider's signature. handle gets the body of an event. If it returns an error, the provider gets 503, and the event is
-// handled again when it comes again.
+// handled again when it comes again. The context of handle does not end when the provider hangs up.
 func Receive(once *idempotency.Runner, provider, header string, handle func(ctx context.Context, event []byte) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEvent))
@@ -29,7 +29,8 @@ func Receive(once *idempotency.Runner, provider, header string, handle func(ctx 
 		key := idempotency.Key{Scope: provider, ID: r.Header.Get(header)}
 		// The ID alone identifies an event: its body may have a new time of sending. So the request is empty, and handle gets event.
 		type none struct{}
-		_, err = idempotency.Do(r.Context(), once, key, none{}, idempotency.RunAgain, func(ctx context.Context, _ none) (none, error) {
+		ctx := context.WithoutCancel(r.Context()) // a provider that hangs up sends the event again, and finds it handled
+		_, err = idempotency.Do(ctx, once, key, none{}, idempotency.RunAgain, func(ctx context.Context, _ none) (none, error) {
 			return none{}, handle(ctx, event)
 		})
 		switch {

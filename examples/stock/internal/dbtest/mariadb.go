@@ -22,9 +22,10 @@ func MariaDB(t testing.TB) *Server {
 	}
 	dir := dbserver.Folder(t)
 	data := filepath.Join(dir, "data")
-	// No flush to disk, because the data is not needed after a crash.
+	// No flush to disk, because the data is not needed after a crash. A server that starts removes the temporary tables of others in
+	// its tmpdir.
 	options := filepath.Join(dir, "my.cnf")
-	const quick = "[mysqld]\ninnodb_flush_method=nosync\ninnodb_flush_log_at_trx_commit=0\ninnodb_buffer_pool_size=16M\n" +
+	quick := "[mysqld]\ntmpdir=" + dir + "\ninnodb_flush_method=nosync\ninnodb_flush_log_at_trx_commit=0\ninnodb_buffer_pool_size=16M\n" +
 		"innodb_log_file_size=8M\ninnodb_doublewrite=0\nskip_name_resolve\nskip_log_bin\nperformance_schema=0\n"
 	if err := os.WriteFile(options, []byte(quick), 0o600); err != nil {
 		t.Fatal(err)

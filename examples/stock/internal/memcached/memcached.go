@@ -14,6 +14,7 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 
 	"github.com/lockmw/go/internal/process"
+	"github.com/lockmw/go/internal/test/freeport"
 )
 
 // ErrNotInstalled means that the PATH has no memcached.
@@ -34,7 +35,7 @@ func Start(ctx context.Context) (*Server, error) {
 	s := &Server{path: path}
 	const tries = 5 // another process may take the free port first
 	for range tries {
-		if s.addr, err = process.FreeAddr(ctx); err != nil {
+		if s.addr, err = freeport.Addr(ctx); err != nil {
 			return nil, err
 		}
 		if err = s.start(ctx); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -89,9 +90,16 @@ func (b *testbed) fill(n int) {
 		b.Fatal(err)
 	}
 	const rest = `state, fingerprint, run, token, earlier, silent, returned, began, expires, status, void_runs`
-	for i := 1; i < n; i++ {
-		b.exec(`INSERT INTO `+b.records+` (idem_key, `+rest+`) SELECT ?, `+rest+` FROM `+b.records+` WHERE idem_key = ?`,
+	tx, err := b.db.BeginTx(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 1; i < n && err == nil; i++ {
+		_, err = tx.ExecContext(b.Context(), b.sql(`INSERT INTO `+b.records+` (idem_key, `+rest+`) SELECT ?, `+rest+` FROM `+b.records+` WHERE idem_key = ?`),
 			fmt.Sprintf("old-%04d", i), "old-0000")
+	}
+	if err := errors.Join(err, tx.Commit()); err != nil {
+		b.Fatal(err)
 	}
 	b.expire("old-%")
 	if _, err := b.store.Begin(b.Context(), claim("live", 1)); err != nil {
@@ -195,13 +203,21 @@ func sqliteFile(t *testing.T) string {
 	return "file:" + filepath.ToSlash(filepath.Join(t.TempDir(), "shop.db")) + "?_pragma=" + busyTimeout
 }
 
+// variant runs f next to the other variants of a database.
+func variant(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		f(t)
+	})
+}
+
 // eachDatabase runs f with each database, in each of its variants.
 func eachDatabase(t *testing.T, f func(t *testing.T, d database)) {
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		// Each variant has a file of its own.
 		for name, options := range map[string]string{"write-ahead log": "&_pragma=journal_mode(WAL)", "rollback journal": ""} {
-			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.SQLite, "sqlite", sqliteFile(t), options}) })
+			variant(t, name, func(t *testing.T) { f(t, database{sqlstore.SQLite, "sqlite", sqliteFile(t), options}) })
 		}
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
@@ -211,7 +227,7 @@ func eachDatabase(t *testing.T, f func(t *testing.T, d database)) {
 			"defaults": "",
 			"far east": "default_query_exec_mode=simple_protocol&timezone=Asia%2FTokyo&default_transaction_isolation=repeatable%20read",
 		} {
-			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.Postgres, "pgx", dsn, options}) })
+			variant(t, name, func(t *testing.T) { f(t, database{sqlstore.Postgres, "pgx", dsn, options}) })
 		}
 	})
 	t.Run("MariaDB", func(t *testing.T) {
@@ -225,7 +241,7 @@ func eachDatabase(t *testing.T, f func(t *testing.T, d database)) {
 			"defaults": "",
 			"far east": "clientFoundRows=true&parseTime=true&loc=Asia%2FTokyo&interpolateParams=true&time_zone=%27%2B09%3A00%27",
 		} {
-			t.Run(name, func(t *testing.T) { f(t, database{sqlstore.MySQL, "mysql", dsn, options}) })
+			variant(t, name, func(t *testing.T) { f(t, database{sqlstore.MySQL, "mysql", dsn, options}) })
 		}
 	})
 }

@@ -22,6 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	interrupt.ChildMain(openBuyer)
+	suite.BeginBusy()
 	m.Run()
 }
 
