@@ -189,6 +189,10 @@ func (a *address) place(timeout time.Duration, s *secrets) (*place, error) {
 		o.Password = a.password
 	}
 	*s = append(append(*s, o.Password), p.secrets...)
+	if o.Username != "" && o.Username != "default" && o.Password == "" {
+		// go-redis would log in as nobody, and so run all commands as the default user. The name may be a misplaced password.
+		return nil, usage("the user has no password: set LOCKMW_PASSWORD or --password-file (any text, if the server wants none)")
+	}
 	if err := a.tlsFiles(o); err != nil {
 		return nil, err
 	}

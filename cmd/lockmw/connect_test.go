@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -121,6 +122,7 @@ func TestTLSTakesCertificatesFromFiles(t *testing.T) {
 
 func TestAClusterAndSentinelsAreFound(t *testing.T) {
 	suite.NeedsFull(t, "several servers take seconds to form")
+	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		c := redistest.NewCluster(t, 3, 0)
 		locks, err := lockmw.New(c.Client(t))
@@ -161,6 +163,7 @@ func TestErrorsHidePasswords(t *testing.T) {
 }
 
 func TestNoPasswordIsShown(t *testing.T) {
+	t.Parallel()
 	s := redistest.Redis(t)
 	at := s.Addr()
 	for _, text := range []string{
@@ -253,4 +256,38 @@ func TestAnUnknownMasterIsNamedWithTheKnownOnes(t *testing.T) {
 func TestTheErrorNamesAServerThatIsNotACluster(t *testing.T) {
 	s := redistest.Redis(t)
 	call{args: []string{"ls", "--redis", "redis+cluster://" + s.Addr()}}.run(t.Context()).want(t, statusFailed, s.Addr(), "is not a Cluster", "redis://"+s.Addr())
+}
+
+// The server reports a Cluster and wants the keys of a script in one slot. With the flag the command takes it for a proxy.
+func TestSlottedKeysAreSeenWithTheirFlag(t *testing.T) {
+	t.Parallel()
+	s := redistest.Slotted(t)
+	take(t, newClient(t, s, lockmw.WithSlottedKeys()), "user:42")
+	status, err := usertest.Inspector(t, s.NewClient(t), lockmw.WithSlottedKeys()).Get(t.Context(), "user:42")
+	if err != nil || len(status.Holders) != 1 {
+		t.Fatalf("%+v %v", status, err)
+	}
+	id := idOf(status.Holders[0])
+	lockmwOn(t, s, "ls", "--slotted-keys").want(t, statusDone, "user:42")
+	lockmwOn(t, s, "doctor", "--slotted-keys", "--lease", "1m").want(t, statusDone, "the proxy answers", "all locks have a fencing counter for each slot")
+	lockmwOn(t, s, "unlock", "user:42", "--holder", id, "--yes", "--slotted-keys").want(t, statusDone, "released")
+	verifyArgs := []string{"verify", "--yes", "--for", "1s", "--lease", "500ms", "--share", "0.3", "--processes", "2", "--slotted-keys"}
+	lockmwOn(t, s, verifyArgs...).want(t, statusDone, "holds: no promise was broken")
+	lockmwOn(t, s, append(verifyArgs, "--replicas", "1")...).want(t, statusUsage, "--slotted-keys")
+}
+
+// Without a password go-redis does not log in, and commands run as the default user: doctor then tries the wrong user's rights.
+func TestNoCommandRunsAsAnotherUserThanTheOneGiven(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	if err := redistest.SetUser(t.Context(), s.NewClient(t), "app", "reset", "on", ">hush", "~*", "&*", "+@all", "-evalsha"); err != nil {
+		t.Fatal(err)
+	}
+	doctor := func(user, password, url string) result {
+		return call{args: []string{"doctor", "--redis", url}, env: map[string]string{"LOCKMW_USER": user, "LOCKMW_PASSWORD": password}}.run(t.Context())
+	}
+	doctor("app", "hush", s.Addr()).want(t, statusUnfit, "+evalsha")
+	doctor("app", "", s.Addr()).want(t, statusUsage, "the user has no password: set LOCKMW_PASSWORD")
+	doctor("", "", "redis://app@"+s.Addr()).want(t, statusUsage, "the user has no password")
+	lockmwOn(t, s, "ls", "--user", "default").want(t, statusNothing)
 }

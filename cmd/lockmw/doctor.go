@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -74,22 +75,25 @@ func (v *visit) run(ctx context.Context) error {
 		return err
 	}
 	counts := make(map[doctor.Verdict]int)
+	var told error // the exit status says how all checks ended, even if nobody reads what they say
 	for f := range doctor.Examine(ctx, v.conn.client, options) {
 		counts[f.Verdict]++
-		if err := v.tell(f); err != nil {
-			return err
-		}
+		told = cmp.Or(told, v.tell(f))
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if !v.json {
-		printf(v.out, "\n%s, %s, %s\n", count(counts[doctor.Failure], "failure"), count(counts[doctor.Warning], "warning"), advice(counts[doctor.Advice]))
+		printf(v.out, "\n%s, %s, %s", count(counts[doctor.Failure], "failure"), count(counts[doctor.Warning], "warning"), advice(counts[doctor.Advice]))
+		if n := counts[doctor.Unknown]; n > 0 {
+			printf(v.out, ", %d unknown", n)
+		}
+		printf(v.out, "\n")
 	}
 	if counts[doctor.Failure] > 0 || v.strict && counts[doctor.Warning] > 0 {
 		return &statusError{status: statusUnfit}
 	}
-	return nil
+	return told
 }
 
 // advice is count for "advice", which has no plural.

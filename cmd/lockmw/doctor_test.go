@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,6 +30,16 @@ func TestDoctorReportsFailuresAndExitsWithSix(t *testing.T) {
 	}
 	lockmwOn(t, s, "doctor", "--read-only").want(t, statusDone, "warning  eviction", "0 failures, 1 warning")
 	lockmwOn(t, s, "doctor", "--read-only", "--strict").want(t, statusUnfit, "warning  eviction")
+}
+
+// A check that could not find out is not one that passed.
+func TestDoctorCountsWhatItCouldNotFindOut(t *testing.T) {
+	t.Parallel()
+	r := lockmwOn(t, redistest.Mini(t), "doctor", "--read-only")
+	unknown := strings.Count(r.out, "\nunknown ")
+	if want := fmt.Sprintf("advice, %d unknown\n", unknown); unknown == 0 || !strings.HasSuffix(r.out, want) {
+		t.Errorf("the last line is not %q:\n%s", want, r.out)
+	}
 }
 
 func TestDoctorPrintsJSON(t *testing.T) {
@@ -72,6 +83,7 @@ func TestDoctorSeesWhetherOldCodeTakesAKey(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
 	rdb := s.NewClient(t)
+	rdb.Set(t.Context(), "other", "of another library", 0)
 	c := usertest.ClientOf(t, rdb)
 	for library, locks := range map[string]*bridge.Locker{
 		"redsync": bridge.Redsync(c, rdb), "redisson": bridge.Redisson(c, rdb), "rueidislock": bridge.Rueidislock(c, rdb, "", 0),
@@ -80,6 +92,8 @@ func TestDoctorSeesWhetherOldCodeTakesAKey(t *testing.T) {
 		lockmwOn(t, s, "doctor", "--json", "--read-only", "--bridge", library+":item:"+library).want(t, statusDone, `"check":"bridge","verdict":"ok"`, "150 times with a bridge's value", "0 times with another one")
 		usertest.Unlock(t, hold)
 	}
+	r := lockmwOn(t, s, "doctor", "--json", "--read-only", "--bridge", "redisson:other", "--bridge", "redsync:item:6")
+	r.want(t, statusDone, `"verdict":"unknown","server":"","saw":"redisson key \"other\": WRONGTYPE`, `"verdict":"unknown","server":"","saw":"redsync key \"item:6\"`, "check its name")
 	rdb.Set(t.Context(), "item:7", "a random value", 0)
 	lockmwOn(t, s, "doctor", "--json", "--read-only", "--strict", "--bridge", "redsync:item:7").want(t, statusUnfit, `"check":"bridge","verdict":"warning"`, "150 times with another one", "keep the bridges")
 	lockmwOn(t, s, "doctor", "--bridge", "redis:item").want(t, statusUsage, "--bridge: ", "must be library:name")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -40,13 +41,15 @@ func usage(format string, args ...any) error {
 func (c *command) exitStatus(ctx context.Context, err error) int {
 	var own *statusError
 	switch {
-	case err == nil, errors.Is(err, syscall.EPIPE): // the reader of the pipe has read enough
+	case err == nil:
 		return statusDone
 	case errors.As(err, &own):
 		if own.text != "" {
 			printf(c.io.err, "lockmw: %s\n", own.text)
 		}
 		return own.status
+	case isReadEnough(err):
+		return statusDone
 	case ctx.Err() != nil:
 		return 130 // the exit status of shells after an interrupt
 	}
@@ -55,6 +58,12 @@ func (c *command) exitStatus(ctx context.Context, err error) int {
 		printf(c.io.err, "  → %s\n", h)
 	}
 	return statusFailed
+}
+
+// isReadEnough reports whether the reader of the output has closed its pipe. A connection to Redis may break with the same error.
+func isReadEnough(err error) bool {
+	_, ofNetwork := errors.AsType[*net.OpError](err)
+	return errors.Is(err, syscall.EPIPE) && !ofNetwork
 }
 
 // hint returns the remedy for an error: this command's own flags where they help, otherwise the doctor's remedy.

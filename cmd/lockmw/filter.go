@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,9 +43,17 @@ func glob(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)^` + text + `$`)
 }
 
-// prepare compiles the patterns. Call it once, before match.
-func (f *filter) prepare() {
+// prepare checks the values and compiles the patterns. Call it once, before match. A mode that no lock has would match nothing, as
+// if nobody held such a lock.
+func (f *filter) prepare() error {
+	switch {
+	case f.mode != "" && !slices.Contains(modes, f.mode):
+		return usage("--mode %s: must be one of %s", f.mode, strings.Join(modes, ", "))
+	case min(f.heldLonger, f.waitingLonger) < 0:
+		return usage("--held-longer and --waiting-longer: at least 0")
+	}
 	f.keys, f.processes, f.labels = glob(f.key), glob(f.process), glob(f.label)
+	return nil
 }
 
 func (f *filter) match(r *lockRecord) bool {

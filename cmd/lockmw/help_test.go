@@ -36,6 +36,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 
 // The examples of each help text are valid command lines.
 func TestExamplesAreCommandLines(t *testing.T) {
+	t.Parallel()
 	s := redistest.Mini(t)
 	n := 0
 	for _, name := range commandLines[1:12] {

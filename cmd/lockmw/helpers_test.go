@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/cmd/lockmw/internal/verify"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	redis.SetLogger(&logging.VoidLogger{}) // as main does
 	verify.Main(connectWorker)
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }
 
 // A call is a command line with its environment.

@@ -33,13 +33,16 @@ Only programs that use package lockevents record events. For other programs use 
 			if len(args) > 0 {
 				r.key = args[0]
 			}
-			if r.most < 0 {
+			switch {
+			case r.most < 0:
 				return usage("--last: at least 0")
+			case r.most == 0 && !r.follow:
+				return usage("--last 0 prints nothing without --follow")
 			}
 			return r.run(cmd.Context())
 		},
 	}
-	cmd.Flags().IntVar(&r.most, "last", 50, "number of events; 0: none")
+	cmd.Flags().IntVar(&r.most, "last", 50, "number of events; 0, with --follow: only new ones")
 	cmd.Flags().BoolVar(&r.follow, "follow", false, "keep printing new events until Ctrl-C")
 	return cmd
 }

@@ -71,6 +71,7 @@ func storeHostile(t *testing.T, rdb redis.UniversalClient, key string) {
 }
 
 func TestNoTextFromRedisControlsTheTerminal(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		key := "user:" + hostile
 		storeHostile(t, s.NewClient(t), key)

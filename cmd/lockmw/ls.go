@@ -69,11 +69,16 @@ func (l *list) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.limit < 0 {
+		return usage("--limit: at least 0")
+	}
+	if err := l.filter.prepare(); err != nil {
+		return err
+	}
 	inspector, err := l.connect(ctx)
 	if err != nil {
 		return err
 	}
-	l.filter.prepare()
 	l.table = &lockTable{out: l.out, width: l.io.terminalWidth()}
 	kept := &best[*lockRecord]{compare: compare, most: l.limit}
 	progress, done := l.progress(func(p lockmw.ScanProgress) string { return fmt.Sprintf("%d locks", p.Locks) })

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -142,6 +143,38 @@ func TestAClosedPipeIsNotAFailure(t *testing.T) {
 	}
 }
 
+// A pipeline that reads a part of the output, such as `set -o pipefail; lockmw doctor | grep -q aof`, must still fail.
+func TestAClosedPipeHidesNoFailure(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	c := console{in: strings.NewReader(""), out: closed{}, err: t.Output(), env: func(string) string { return "" }}
+	if status := run(t.Context(), c, []string{"doctor", "--read-only", "--redis", s.Addr()}); status != statusUnfit {
+		t.Errorf("doctor exits with %d", status)
+	}
+	closedByRedis := &net.OpError{Op: "write", Net: "tcp", Err: &wrapped{syscall.EPIPE}}
+	if status := (&command{io: c}).exitStatus(t.Context(), fmt.Errorf("%w: %w", lockmw.ErrUnavailable, closedByRedis)); status != statusFailed {
+		t.Errorf("after a broken connection the exit status is %d", status)
+	}
+}
+
+// A value that can only be a mistake is not an empty result, which a script takes for "no such lock".
+func TestAMistakenValueIsNoEmptyResult(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "user:1")
+	for _, args := range []string{
+		"ls --mode exclusve", "top --json --mode exclusve", "ls --held-longer -5s", "top --json --waiting-longer -5s", "ls --limit -1",
+		"top --json --for -1s", "watch user:1 --until-free --for -1s", "history --last 0", "ls --timeout 0", "ls --timeout -1s",
+	} {
+		ctx, cancel := limited(t)
+		if r := (call{args: append(strings.Fields(args), "--redis", s.Addr())}).run(ctx); r.status != statusUsage {
+			t.Errorf("%s: the exit status is %d: %s%s", args, r.status, r.out, r.err)
+		}
+		cancel()
+	}
+	lockmwOn(t, s, "ls", "--mode", "exclusive").want(t, statusDone, "user:1")
+}
+
 func TestAFilterMatches(t *testing.T) {
 	r := lockRecord{
 		Key: "order:7/a", Mode: "exclusive", Waiting: 2, LongestWait: new(5.0),
@@ -173,7 +206,9 @@ func TestAFilterMatches(t *testing.T) {
 		"waited for":           {filter{waited: true}, true},
 		"several":              {filter{waited: true, kind: "order", process: "web-3*"}, false},
 	} {
-		tt.prepare()
+		if err := tt.prepare(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
 		if got := tt.match(&r); got != tt.want {
 			t.Errorf("%s: it matches: %t, want %t", what, got, tt.want)
 		}

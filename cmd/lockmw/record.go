@@ -23,11 +23,10 @@ type lockRecord struct {
 	LongestWait *float64       `json:"longest_wait_seconds"`
 	Waiters     []waiterRecord `json:"waiters"`
 	Kept        []keptRecord   `json:"kept"`
-	Work        *workRecord    `json:"record,omitempty"` // whether the work of the key was done
-	Tasks       []taskRecord   `json:"tasks,omitempty"`  // waiting tasks of asynq; with show only
-	Error       string         `json:"error,omitempty"`  // why the key could not be read
-
-	moreTasks int
+	Work        *workRecord    `json:"record,omitempty"`     // whether the work of the key was done
+	Tasks       []taskRecord   `json:"tasks,omitempty"`      // waiting tasks of asynq; with show only
+	MoreTasks   int            `json:"more_tasks,omitempty"` // approximate number of tasks that are not in Tasks
+	Error       string         `json:"error,omitempty"`      // why the key could not be read
 }
 
 type holderRecord struct {

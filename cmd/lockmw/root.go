@@ -91,7 +91,8 @@ Each command has its own help, such as lockmw ls --help. The manual is
 
 Exit statuses: 0 done; 1 Redis is unreachable or refuses a command; 2 wrong command line; 3 nothing found;
 4 the hold to release has ended or never existed; 5 not confirmed; 6 doctor found that locks do not work on this Redis.
-For verify, 1 also means that a promise was broken.`,
+For verify, 1 also means that a promise was broken, or that no fail-over was noticed; for watch --until-free, that the lock
+did not become free.`,
 		Version:           strings.TrimPrefix(versionText(), "lockmw "),
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.readVariables(cmd.Root().PersistentFlags()) },
 	}
@@ -158,6 +159,9 @@ func (c *command) readVariables(flags *pflag.FlagSet) (failed error) {
 			}
 		}
 	})
+	if failed == nil && c.timeout <= 0 { // go-redis would replace it by its own default, or fail
+		failed = usage("--timeout: more than 0")
+	}
 	return failed
 }
 

@@ -105,7 +105,7 @@ func (c *command) readTasks(ctx context.Context, r *lockRecord) error {
 		return nil
 	}
 	r.Tasks = taskRecords(list, c.conn.now())
-	r.moreTasks = list.More
+	r.MoreTasks = list.More
 	return err
 }
 
@@ -123,8 +123,8 @@ func printTasksOf(out io.Writer, r *lockRecord) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if r.moreTasks > 0 {
-		printf(out, "  and %d more\n", r.moreTasks)
+	if r.MoreTasks > 0 {
+		printf(out, "  and %d more\n", r.MoreTasks)
 	}
 	return nil
 }

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/test/parkedtest"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/lockmw"
 )
 
 func TestTasksThatWaitAreListedAndShown(t *testing.T) {
@@ -51,4 +55,43 @@ func TestShowSaysThatItMayNotReadTasks(t *testing.T) {
 	env := map[string]string{"LOCKMW_PASSWORD": "hush", "LOCKMW_USER": "app"}
 	call{args: []string{"show", "item:7", "--redis", s.Addr()}, env: env}.run(t.Context()).want(t, statusDone, "item:7: 1 hold", "may not read asynq:*")
 	call{args: []string{"tasks", "--redis", s.Addr()}, env: env}.run(t.Context()).want(t, statusFailed, "NOPERM")
+}
+
+// `lockmw top --json | jq .waiting` must not print 0 while Redis does not answer.
+func TestTopCountsNothingThatItCouldNotRead(t *testing.T) {
+	var out strings.Builder
+	top := &topping{command: &command{out: bufio.NewWriter(&out), conn: &connection{}}}
+	e := &eyes{match: func(*lockRecord) bool { return true }, now: time.Now}
+	sight := e.sightOf(func(yield func(lockmw.Status, error) bool) { yield(lockmw.Status{}, lockmw.ErrUnavailable) }, topOrders[0].compare, memory{})
+	err := top.printSight(sight, nil, false)
+	if err != nil || !strings.Contains(out.String(), `"held":null,"waiting":null,`) || !strings.Contains(out.String(), `"error":"`) {
+		t.Errorf("top prints %s, %v", out.String(), err)
+	}
+}
+
+// A program that reads the JSON must not take the first tasks for all.
+func TestACutListSaysHowManyAreMissing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	take(t, newClient(t, s), "item:7")
+	tasks := make([]string, parked.MaxTasks+2)
+	for i := range tasks {
+		tasks[i] = fmt.Sprint("task-", i)
+	}
+	parkedtest.Park(t, s.NewClient(t), "default", "lockmw:{item:7}", time.Now(), tasks...)
+	lockmwOn(t, s, "show", "item:7", "--json").want(t, statusDone, `"more_tasks":2`)
+
+	var out strings.Builder
+	top := &topping{command: &command{out: bufio.NewWriter(&out), conn: &connection{}}}
+	e := &eyes{match: func(*lockRecord) bool { return true }, now: time.Now}
+	sight := e.sightOf(func(yield func(lockmw.Status, error) bool) {
+		for i := range topRows + 3 {
+			if !yield(lockmw.Status{Key: fmt.Sprint(i)}, nil) {
+				return
+			}
+		}
+	}, topOrders[0].compare, memory{})
+	if err := top.printSight(sight, nil, false); err != nil || !strings.Contains(out.String(), `"more":3`) {
+		t.Errorf("top prints %s, %v", out.String(), err)
+	}
 }

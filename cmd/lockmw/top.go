@@ -44,14 +44,17 @@ func (c *command) top() *cobra.Command {
 Hand-offs are counted by reading the first keys four times a second. If a key changes hands more often, some hand-offs are
 missed, and hand-offs within a process do not show. A loss is a lease that expired.
 Reading all locks takes half a minute for 50,000; meanwhile the screen shows only locks with waiters.
-With --json it needs no terminal and prints one line per interval, with all locks.
+With --json it needs no terminal and prints one line per interval, with the first 500 locks of the order. "more" counts the others.
 A line with "partial" has only the locks with waiters.`,
 		Example: `  lockmw top --sort waiters
   lockmw top --json --for 10s | jq .waiting`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if t.interval < 100*time.Millisecond {
+			switch {
+			case t.interval < 100*time.Millisecond:
 				return usage("--interval: at least 100ms")
+			case t.limit < 0:
+				return usage("--for: at least 0")
 			}
 			return t.run(cmd.Context())
 		},
@@ -70,6 +73,9 @@ func (t *topping) run(ctx context.Context) error {
 	if sort < 0 {
 		return usage("--sort %s: must be wait, waiters, handoffs, held or key", t.sort)
 	}
+	if err := t.filter.prepare(); err != nil {
+		return err
+	}
 	in, inIsFile := t.io.in.(*os.File)
 	out, outIsFile := t.io.out.(*os.File)
 	if !t.json && (!inIsFile || !outIsFile || !term.IsTerminal(in.Fd()) || !term.IsTerminal(out.Fd())) {
@@ -79,7 +85,6 @@ func (t *topping) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.filter.prepare()
 	if t.limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, t.limit)
@@ -170,12 +175,14 @@ func (t *topping) printSight(s *sight, rows []*topRow, partial bool) error {
 	record := struct {
 		Time    time.Time `json:"time"`
 		Partial bool      `json:"partial,omitempty"` // only the locks with waiters; held and waiting count these
-		Held    int       `json:"held"`
-		Waiting int       `json:"waiting"`
+		Held    *int      `json:"held"`              // null, as Waiting, if Redis was not read to the end
+		Waiting *int      `json:"waiting"`
 		Locks   []*topRow `json:"locks"`
+		More    int       `json:"more,omitempty"` // locks that are not in Locks
 		Error   string    `json:"error,omitempty"`
-	}{t.conn.now().UTC(), partial, s.held, s.waiting, rows, ""}
+	}{t.conn.now().UTC(), partial, &s.held, &s.waiting, rows, s.more, ""}
 	if s.err != nil {
+		record.Held, record.Waiting = nil, nil
 		record.Error = t.secrets.hide(s.err.Error())
 	}
 	return errors.Join(t.printJSON(record), t.out.Flush())
@@ -236,6 +243,7 @@ type eyes struct {
 type sight struct {
 	looks         []*look // the first locks of the order
 	held, waiting int     // counts of all locks
+	more          int     // locks that are not in looks
 	longest       float64
 	err           error
 }
@@ -282,6 +290,7 @@ func (e *eyes) sightOf(all iter.Seq2[lockmw.Status, error], compare func(a, b *t
 	for _, f := range kept.sorted() {
 		s.looks = append(s.looks, f.look)
 	}
+	s.more = kept.left
 	return s
 }
 

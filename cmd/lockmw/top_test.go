@@ -368,6 +368,7 @@ func TestWaitsThatChangeWhileAllLocksAreReadAreShown(t *testing.T) {
 }
 
 func TestJSONShowsContendedLocksWhileAllAreRead(t *testing.T) {
+	t.Parallel()
 	s := redistest.Redis(t)
 	slow := s.NewProxy(t)
 	slow.Delay(5*time.Millisecond, 0) // so that reading all takes longer than patience on a fast machine too

@@ -49,12 +49,14 @@ so on. At the end it prints what was tried, what was seen, and how long a lock, 
 It disturbs only its own processes and connections, never the server. All keys are below a new prefix, and are removed at the end,
 also after Ctrl-C. It asks before it begins.
 
-With --failover it holds locks while you trigger a fail-over, and shows what the servers lost.
+With --failover it holds locks while you trigger a fail-over, and shows what the servers lost. The user needs the right to INFO:
+without it, no fail-over is noticed.
 
 With --with every second process runs another lockmw program, such as the release that you use now: during a roll-out, the old and
 the new version take the same locks.
 
-The exit status is 0 if every promise was kept, and 1 if one was broken or Redis cannot be reached.`,
+The exit status is 0 if every promise was kept, and 1 if one was broken, if Redis cannot be reached, or if --failover notices no
+fail-over.`,
 		Example: `  lockmw verify --for 30s --yes
   lockmw verify --failover --report verify.md
   lockmw verify --failover 30s --replicas 1 --yes`,
@@ -166,7 +168,7 @@ func (v *proof) run(ctx context.Context) error {
 
 // status returns the exit status of a verdict, which was printed.
 func (v *proof) status(ctx context.Context, r *verify.Result) error {
-	if r.Broken() {
+	if r.Broken() || r.NoFailover && !r.Interrupted {
 		return &statusError{status: statusFailed}
 	}
 	return ctx.Err()
@@ -210,7 +212,7 @@ func (v *proof) tell(r *verify.Result) error {
 	if v.json {
 		verdict, _, _ := strings.Cut(r.Verdict(), ":")
 		return v.printJSON(struct {
-			Verdict string `json:"verdict"` // holds, broken or interrupted
+			Verdict string `json:"verdict"` // holds, broken, interrupted or incomplete
 			*verify.Result
 		}{verdict, r})
 	}

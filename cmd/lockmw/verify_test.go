@@ -118,7 +118,11 @@ func TestVerifyAccusesNoClusterAndNoSentinel(t *testing.T) {
 		t.Parallel()
 		s := redistest.NewSentinel(t, 1, 3)
 		url := fmt.Sprintf("redis+sentinel://%s/%s", strings.Join(s.Addrs(), ","), redistest.MasterName)
-		verifyOn(t, url, "--replicas", "1").want(t, statusDone, "a master behind Sentinels with 1 replica", "holds: no promise was broken", "WAIT 0")
+		r := verifyOn(t, url, "--replicas", "1")
+		r.want(t, statusDone, "a master behind Sentinels with 1 replica", "holds: no promise was broken")
+		if !regexp.MustCompile(`WAIT \d`).MatchString(r.out) {
+			t.Error("WAIT was not measured")
+		}
 		if keys := keysOf(t, s); len(keys) > 0 {
 			t.Errorf("the keys %q are left", keys)
 		}
@@ -219,6 +223,7 @@ func otherProgram(t *testing.T, text string) (path string) {
 }
 
 func TestVerifyRunsAnotherReleaseNextToThisOne(t *testing.T) {
+	t.Parallel()
 	started := filepath.Join(t.TempDir(), "started")
 	old := otherProgram(t, "echo started >>'"+started+`'; exec "$0"`)
 	r := lockmwOn(t, redistest.Redis(t), append(slices.Clip(quick), "--processes", "4", "--with", old)...)
@@ -230,11 +235,13 @@ func TestVerifyRunsAnotherReleaseNextToThisOne(t *testing.T) {
 
 // This is what the comparison with the last release finds if a change of the layout goes unnoticed.
 func TestVerifyNoticesThatAnotherReleaseUsesOtherKeys(t *testing.T) {
+	t.Parallel()
 	old := otherProgram(t, `sed -u 's/inbox:verify-/inbox:verify-other-/' | exec "$0"`)
 	lockmwOn(t, redistest.Redis(t), append(slices.Clip(quick), "--with", old)...).want(t, statusFailed, "broken: ", "two holders at the same time")
 }
 
 func TestVerifyNamesAProgramThatIsNoRelease(t *testing.T) {
+	t.Parallel()
 	s := redistest.Redis(t)
 	lockmwOn(t, s, "verify", "--yes", "--with", "/nowhere/lockmw").want(t, statusUsage, "--with: ", "/nowhere/lockmw")
 	none := otherProgram(t, "echo no such command >&2")
@@ -303,6 +310,23 @@ func TestVerifyRefusesInvalidFlags(t *testing.T) {
 		{"--failover=later"}, {"--failover", "later"}, {"30s"}, {"--report", "/nowhere/report.md"},
 	} {
 		lockmwOn(t, s, append([]string{"verify", "--yes"}, args...)...).want(t, statusUsage)
+	}
+}
+
+// A pipeline sees only the exit status.
+func TestVerifyFailsWithoutTheFailoverThatWasAskedFor(t *testing.T) {
+	for want, r := range map[int]*verify.Result{
+		statusDone: {}, statusFailed: {NoFailover: true}, 130: {NoFailover: true, Interrupted: true},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if r.Interrupted {
+			cancel()
+		}
+		c := &command{}
+		if got := c.exitStatus(ctx, (&proof{command: c}).status(ctx, r)); got != want {
+			t.Errorf("%q: the exit status is %d, want %d", r.Verdict(), got, want)
+		}
+		cancel()
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -27,14 +28,18 @@ func (c *command) watch() *cobra.Command {
 		Short: "Follow one lock, an event per line",
 		Long: `Prints the events of a lock: a call queues, is granted the lock, renews or releases it, or its lease expires.
 
-It reads the key at intervals, so it misses whatever begins and ends between two reads. Ctrl-C ends the command.`,
+It reads the key at intervals, so it misses whatever begins and ends between two reads. Ctrl-C ends the command.
+With --until-free the exit status is 0 only if the lock became free, and 1 if --for ended before.`,
 		Example: `  lockmw watch order:1001
   lockmw watch order:1001 --until-free`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.key = args[0]
-			if w.interval < 10*time.Millisecond {
+			switch {
+			case w.interval < 10*time.Millisecond:
 				return usage("--interval: at least 10ms")
+			case w.limit < 0:
+				return usage("--for: at least 0")
 			}
 			return w.run(cmd.Context())
 		},
@@ -60,7 +65,7 @@ func (w *watching) run(ctx context.Context) error {
 	for {
 		status, err := inspector.Get(ended, w.key)
 		if ended.Err() != nil {
-			return nil // an interrupt or --for ends it
+			return w.atEnd(ctx)
 		}
 		if err != nil && l.last == nil {
 			return err
@@ -70,10 +75,21 @@ func (w *watching) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if w.untilFree && err == nil && len(status.Holders) == 0 || !pause.For(ended, w.interval) {
+		if w.untilFree && err == nil && len(status.Holders) == 0 {
 			return nil
 		}
+		if !pause.For(ended, w.interval) {
+			return w.atEnd(ctx)
+		}
 	}
+}
+
+// atEnd is the result when an interrupt or --for ends it. The lock that --until-free awaits was not seen free.
+func (w *watching) atEnd(ctx context.Context) error {
+	if !w.untilFree {
+		return nil
+	}
+	return cmp.Or(ctx.Err(), error(&statusError{statusFailed, say("%s was not seen free within %s", w.key, shortly(w.limit))}))
 }
 
 // A life is the state of a watched lock.

@@ -102,6 +102,19 @@ func TestAWatchOutlastsAnUnreachableServer(t *testing.T) {
 	w.sees(eventGranted)
 }
 
+// `lockmw watch KEY --until-free --for 5m && deploy` must not deploy while somebody holds the lock.
+func TestWatchUntilFreeSucceedsOnlyIfTheLockIsFree(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "user:42")
+	lockmwOn(t, s, "watch", "user:42", "--until-free", "--for", "50ms").want(t, statusFailed, "user:42 was not seen free within 50ms")
+	lockmwOn(t, s, "watch", "user:42", "--for", "50ms").want(t, statusDone)
+	ctx, interrupt := limited(t)
+	defer interrupt()
+	call{args: []string{"watch", "user:42", "--until-free", "--redis", s.Addr()}}.run(ctx).want(t, 130)
+	lockmwOn(t, s, "watch", "user:43", "--until-free", "--for", "1h").want(t, statusDone)
+}
+
 // at returns a look at a lock, this long after the first.
 func at(after time.Duration, holders []holderRecord, tickets ...string) *look {
 	r := lockRecord{Holders: holders}

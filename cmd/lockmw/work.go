@@ -32,21 +32,12 @@ func workOf(r *lockmw.Record) *workRecord {
 	}
 	w := &workRecord{
 		State: r.State, Outcome: recordview.Outcome(r), Status: r.Status, Size: r.Size, Earlier: r.Earlier, Silent: r.Silent,
-		Token: r.Token, Began: timeOf(r.Began), Ended: timeOf(r.Ended), TTL: seconds(r.TTL), record: r,
+		Token: r.Token, Began: recordview.Time(r.Began), Ended: recordview.Time(r.Ended), TTL: seconds(r.TTL), record: r,
 	}
 	if r.State == "open" {
 		w.Returned = &r.Returned
 	}
 	return w
-}
-
-// timeOf returns nil for the zero Time.
-func timeOf(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }
 
 // printWork prints whether the work of a key was done, if it has a record.

@@ -41,28 +41,35 @@ const (
 // checkBridge watches the old keys, and reports whether code without a bridge takes them.
 func (e *examination) checkBridge(ctx context.Context) {
 	for _, k := range e.options.Bridge {
-		var byBridge, alone int
-		for range bridgeSamples {
-			holder, err := k.holder(ctx, e.rdb)
-			switch {
-			case err != nil:
-				e.note("bridge", Unknown, "", "%s key %q: %v", k.Library, k.Key, err)
-				return
-			case strings.HasPrefix(holder, bridge.ValuePrefix):
-				byBridge++
-			case holder != "":
-				alone++
-			}
-			if !pause.For(ctx, bridgePause) {
-				return
-			}
+		e.watchOldKey(ctx, k)
+	}
+}
+
+func (e *examination) watchOldKey(ctx context.Context, k OldKey) {
+	var byBridge, alone int
+	for range bridgeSamples {
+		holder, err := k.holder(ctx, e.rdb)
+		switch {
+		case err != nil:
+			e.note("bridge", Unknown, "", "%s key %q: %v", k.Library, k.Key, err)
+			return
+		case strings.HasPrefix(holder, bridge.ValuePrefix):
+			byBridge++
+		case holder != "":
+			alone++
 		}
-		saw := fmt.Sprintf("%s key %q, read %d times: %d times with a bridge's value, %d times with another one",
-			k.Library, k.Key, bridgeSamples, byBridge, alone)
-		if alone > 0 {
-			e.note("bridge", Warning, "keep the bridges until no process with the old code is left", "%s", saw)
-			continue
+		if !pause.For(ctx, bridgePause) {
+			return
 		}
+	}
+	saw := fmt.Sprintf("%s key %q, read %d times: %d times with a bridge's value, %d times with another one",
+		k.Library, k.Key, bridgeSamples, byBridge, alone)
+	switch {
+	case alone > 0:
+		e.note("bridge", Warning, "keep the bridges until no process with the old code is left", "%s", saw)
+	case byBridge == 0:
+		e.note("bridge", Unknown, "check its name, or watch it while somebody takes it", "%s", saw)
+	default:
 		e.note("bridge", OK, "", "%s", saw)
 	}
 }

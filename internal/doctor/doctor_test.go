@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -86,6 +87,15 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 	if n := rdb.Info(t.Context(), "stats").Val(); !strings.Contains(n, "total_commands_processed") || rdb.DBSize(t.Context()).Val() != 0 {
 		t.Errorf("Examine wrote the keys %v", rdb.Keys(t.Context(), "*").Val())
 	}
+}
+
+// A proxy that spreads connections over servers shows it only on a second one.
+func TestOneConnectionDoesNotShowThatThereIsOneServer(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Redis(t).NewClient(t, func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 1, time.Millisecond })
+	o := plan
+	o.ReadOnly = true
+	want(t, examine(t, rdb, o), "address", doctor.Unknown, "no second connection")
 }
 
 func TestAClusterIsHealthy(t *testing.T) {
@@ -222,6 +232,16 @@ func TestConnectionErrorsHaveARemedy(t *testing.T) {
 				t.Errorf("%+v", findings)
 			}
 		})
+	}
+}
+
+// The random keys of the examination, and a user's keys, may contain any letters.
+func TestAWordInAKeyIsNotTheReason(t *testing.T) {
+	for _, key := range []string{"doctor:LXBCBPZSOOME2TA4RAHEOES7BP", "doctor:EOFQ", "doctor:ALOADING"} {
+		err := fmt.Errorf("lockmw: try_lock %q: lock server is unavailable: MISCONF Redis is configured to save RDB snapshots", key)
+		if got := doctor.Remedy(err); !strings.Contains(got, "disk") {
+			t.Errorf("%v: the remedy is %q", err, got)
+		}
 	}
 }
 

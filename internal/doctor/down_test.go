@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +116,83 @@ func TestAGeneralRefusalIsReportedAsItself(t *testing.T) {
 				t.Errorf("%s, for %q: no finding reports it", text, commands)
 			}
 		}
+	}
+}
+
+// A clusterInfo is the answer to CLUSTER INFO; one that begins with NOPERM is an error.
+type clusterInfo string
+
+func (clusterInfo) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (i clusterInfo) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		info, ok := cmd.(*redis.StringCmd)
+		if !ok || cmd.Name() != "cluster" {
+			return next(ctx, cmd)
+		}
+		if info.SetVal(string(i)); strings.HasPrefix(string(i), "NOPERM") {
+			info.SetErr(answer(i))
+		}
+		return info.Err()
+	}
+}
+
+func (clusterInfo) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestAllSlotsHaveAMasterOnlyIfTheServersSaySo(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t, "--cluster-enabled", "yes")
+	if err := s.NewClient(t).ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := plan
+	o.ReadOnly = true
+	for info, verdict := range map[string]doctor.Verdict{
+		"cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\n": doctor.OK,
+		"cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:8001\r\n":  doctor.Failure, // without full coverage
+		"cluster_state:fail\r\ncluster_slots_ok:16384\r\n":                               doctor.Failure,
+		"NOPERM this user has no permissions to run the 'cluster|info' command":          doctor.Unknown,
+	} {
+		cluster := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{s.Addr()}, NewClient: func(o *redis.Options) *redis.Client {
+				c := redis.NewClient(o)
+				c.AddHook(clusterInfo(info))
+				return c
+			},
+		})
+		t.Cleanup(func() { _ = cluster.Close() })
+		want(t, examine(t, cluster, o), "address", verdict, "")
+	}
+}
+
+// A dropped is a command whose connection breaks each time.
+type dropped string
+
+func (dropped) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (d dropped) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == string(d) {
+			cmd.SetErr(io.EOF)
+			return io.EOF
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (dropped) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestARightThatCouldNotBeTriedIsUnknown(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	for _, command := range []string{"zcard", "wait"} {
+		rdb := s.NewClient(t)
+		rdb.AddHook(dropped(command))
+		want(t, examine(t, rdb, plan), "rights", doctor.Unknown, command+" was not answered: EOF")
 	}
 }
 

@@ -90,6 +90,9 @@ func (e *examination) checkPersistence(ctx context.Context) {
 			e.noteOf(s, check, Failure, "check its log and its disk", "the last write to the append-only file failed")
 		case aof && fsync == "always":
 			e.noteOf(s, check, OK, "", "appendonly yes, appendfsync always: a crash loses no lock and no idempotency record")
+		case aof && fsync == "":
+			e.noteOf(s, check, Advice, locks+records+"CONFIG SET appendfsync always"+page,
+				"appendonly yes, and CONFIG GET does not show appendfsync: unless it is always, a crash may lose the newest locks and idempotency records")
 		case aof && fsync == "no":
 			e.noteOf(s, check, Advice, locks+records+"CONFIG SET appendfsync always"+page,
 				"appendonly yes, appendfsync no: a crash of the machine may lose the locks and idempotency records of half a minute")
@@ -148,9 +151,14 @@ func (e *examination) checkReplicas(ctx context.Context) {
 			e.noteOf(s, check, Warning, "wait until it is online before a fail-over", "a replica is not in sync: %s", strings.Join(behind, "; "))
 		case n == 0 && e.topology.Cluster:
 			e.noteOf(s, check, Warning, "give each master a replica", "none: while this master is down, the locks of its slots are unavailable")
+		case n == 0 && e.topology.IsReplaceable():
+			e.noteOf(s, check, Warning, "start a replica, or connect it to this master", "none is connected: the Sentinels have no replica to promote when this master fails")
 		case n == 0:
 			e.noteOf(s, check, OK, "", "none: no fail-over can lose locks, but while the server is down no lock is available")
-		case least == "" || least == "0":
+		case least == "":
+			e.noteOf(s, check, Advice, "WithReplicas(1, …) prevents two holders after a fail-over; min-replicas-to-write 1 stops a master that is cut off",
+				"%d, and CONFIG GET does not show min-replicas-to-write: a fail-over may lose the newest locks and idempotency records", n)
+		case least == "0":
 			e.noteOf(s, check, Advice, "WithReplicas(1, …) prevents two holders after a fail-over; min-replicas-to-write 1 stops a master that is cut off",
 				"%d, and the master accepts writes without them: a fail-over may lose the newest locks and idempotency records", n)
 		default:

@@ -3,10 +3,11 @@ package doctor
 import (
 	"errors"
 	"net"
+	"regexp"
 	"strings"
 )
 
-// remedies has the remedy for each error whose text contains a word. The first match counts.
+// remedies has the remedy for each error whose text contains these words. The first match counts.
 var remedies = []struct{ of, do string }{
 	{"NOAUTH", "put the user and the password into the URL: redis://user:password@host:port"},
 	{"WRONGPASS", "the user or the password is wrong"},
@@ -37,7 +38,7 @@ func Remedy(err error) string {
 		return "ACL SETUSER … +" + command
 	}
 	for _, r := range remedies {
-		if strings.Contains(text, r.of) {
+		if mentions(text, r.of) {
 			return r.do
 		}
 	}
@@ -45,4 +46,10 @@ func Remedy(err error) string {
 		return "unknown host: check its name"
 	}
 	return ""
+}
+
+// mentions reports whether text contains these words, and not only as a part of longer ones: the random keys of the examination
+// may contain any letters.
+func mentions(text, words string) bool {
+	return regexp.MustCompile(`\b` + regexp.QuoteMeta(words) + `\b`).MatchString(text)
 }

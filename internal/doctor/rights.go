@@ -139,6 +139,10 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, d demand, ta
 			e.noteOf(s, d.check, Unknown, remedy, "the user's rights are unknown, because the server refuses commands: %v", err)
 			return
 		}
+		if err != nil && !isAnswer(err) {
+			e.noteOf(s, d.check, Unknown, Remedy(err), "the user's rights are unknown, because %s was not answered: %v", t.right, err)
+			return
+		}
 		right, rule := denied(err), "+"+t.right
 		if pattern := d.patterns[right]; pattern != "" {
 			rule = "'" + pattern + "'"
@@ -184,10 +188,15 @@ func (s *server) do(ctx context.Context, args []any) error {
 	return err
 }
 
+// isAnswer reports whether an error is an answer of the server. If its text does not deny the command, the user has the right.
+func isAnswer(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
+
 // refusal returns the remedy for an error that does not depend on the command, such as CLUSTERDOWN; "" for other errors.
 func refusal(err error) (remedy string) {
-	var answer redis.Error
-	if errors.As(err, &answer) && denied(err) == "" {
+	if isAnswer(err) && denied(err) == "" {
 		return Remedy(err)
 	}
 	return ""

@@ -1,7 +1,11 @@
 package doctor_test
 
 import (
+	"context"
+	"net"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/doctor"
 	"github.com/lockmw/go/internal/test/redistest"
@@ -46,6 +50,19 @@ func TestTheFieldsOfINFOAreJudged(t *testing.T) {
 		rdb.AddHook(redistest.Says("redis_version:" + version))
 		want(t, examine(t, rdb, o), "server", verdict, "redis "+version)
 	}
+	for says, check := range map[string]string{"aof_enabled:1": "persistence", "connected_slaves:1": "replicas"} { // managed services deny CONFIG
+		rdb := s.NewClient(t)
+		rdb.AddHook(redistest.Says(says))
+		rdb.AddHook(dropped("config"))
+		want(t, examine(t, rdb, o), check, doctor.Advice, "CONFIG GET does not show")
+	}
+	bySentinel := s.NewClient(t, func(o *redis.Options) {
+		o.Addr = "FailoverClient" // as in a client of Sentinels
+		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, s.Addr())
+		}
+	})
+	want(t, examine(t, bySentinel, o), "replicas", doctor.Warning, "no replica to promote")
 	rdb := s.NewClient(t)
 	if err := rdb.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
 		t.Fatal(err)

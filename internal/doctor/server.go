@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,17 +147,7 @@ func (e *examination) checkServers(context.Context) {
 func (e *examination) checkAddress(ctx context.Context) {
 	const check = "address"
 	if e.topology.Cluster {
-		var down []string
-		for _, s := range e.servers {
-			if state, err := s.client.ClusterInfo(ctx).Result(); err == nil && !strings.Contains(state, "cluster_state:ok") {
-				down = append(down, s.addr)
-			}
-		}
-		if len(down) > 0 {
-			e.note(check, Failure, "assign all slots, or start the missing masters", "the Cluster is down, as seen by %s", strings.Join(down, " "))
-			return
-		}
-		e.note(check, OK, "", "all slots have a master")
+		e.checkSlots(ctx)
 		return
 	}
 	client, ok := e.rdb.(interface{ Conn() *redis.Conn })
@@ -169,6 +160,9 @@ func (e *examination) checkAddress(ctx context.Context) {
 	const alone = "calls share no commands, and LockAll takes one lock after the other"
 	ids, connections := e.runIDs(ctx, client)
 	switch {
+	case len(ids) == 1 && connections < 2:
+		e.note(check, Unknown, "check the connections that the client and the server allow, and how long the server takes to accept one",
+			"no second connection within a second: unknown whether the address leads to one server")
 	case len(ids) == 1 && e.topology.Sharded:
 		e.note(check, OK, "", "leads to one server for a key, on %d connections", connections)
 	case len(ids) == 0 && e.servers[0].info == nil:
@@ -184,6 +178,38 @@ func (e *examination) checkAddress(ctx context.Context) {
 		e.note(check, OK, "", "leads to one server, on %d connections", connections)
 	}
 }
+
+// checkSlots checks that all slots have a master, as each server sees it. The state of a Cluster without
+// cluster-require-full-coverage is ok even if some have none.
+func (e *examination) checkSlots(ctx context.Context) {
+	const check, remedy = "address", "assign all slots, or start the missing masters"
+	var down, partial []string
+	var unread error
+	for _, s := range e.servers {
+		state, err := s.client.ClusterInfo(ctx).Result()
+		served := clusterSlots.FindStringSubmatch(state)
+		switch {
+		case err != nil:
+			unread = err
+		case !strings.Contains(state, "cluster_state:ok"):
+			down = append(down, s.addr)
+		case len(served) == 2 && served[1] != "16384":
+			partial = append(partial, s.addr)
+		}
+	}
+	switch {
+	case len(down) > 0:
+		e.note(check, Failure, remedy, "the Cluster is down, as seen by %s", strings.Join(down, " "))
+	case len(partial) > 0:
+		e.note(check, Failure, remedy, "some slots have no master that answers, as seen by %s", strings.Join(partial, " "))
+	case unread != nil:
+		e.note(check, Unknown, Remedy(unread), "unknown whether all slots have a master: %v", unread)
+	default:
+		e.note(check, OK, "", "all slots have a master")
+	}
+}
+
+var clusterSlots = regexp.MustCompile(`cluster_slots_ok:(\d+)`)
 
 // runIDs returns the run ids of the servers that several connections reach, and the number of connections.
 func (e *examination) runIDs(ctx context.Context, client interface{ Conn() *redis.Conn }) (ids map[string]bool, connections int) {

@@ -1,8 +1,10 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -99,9 +101,20 @@ func TimePair(ctx context.Context, locks *lockmw.Client, key string) (time.Durat
 	begun := time.Now()
 	_, hold, err := locks.TryLock(ctx, key)
 	if err == nil {
-		err = hold.Unlock()
+		_, err = unlock(hold)
 	}
 	return time.Since(begun), err
+}
+
+// unlock releases a hold. It returns false if the lease ran out first, which is no error: the server, the network or this process
+// was slower than that.
+func unlock(hold *lockmw.Hold) (inTime bool, err error) {
+	deadline := hold.Deadline()
+	err = hold.Unlock()
+	if errors.Is(err, lockmw.ErrLost) && !time.Now().Before(deadline) {
+		return false, nil
+	}
+	return true, err
 }
 
 // checkHandOver measures the time from a release in one Client to the grant in another.
@@ -138,13 +151,14 @@ func (e *examination) timeHandOvers(ctx context.Context) (took []time.Duration, 
 }
 
 // TimeHandOvers passes a lock between two Clients, and returns each time from a release to the next grant. more reports whether
-// to continue after n hand-overs. One hand-over before the first is not measured, because it includes the subscription.
+// to continue after n hand-overs. One hand-over before the first is not measured, because it includes the subscription; nor is a
+// grant after the end of a lease.
 func TimeHandOvers(ctx context.Context, two [2]*lockmw.Client, key string, more func(n int) bool) (took []time.Duration, err error) {
 	_, hold, err := two[0].Lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
 	for i := 0; i == 0 || more(len(took)); i++ {
-		if err != nil {
-			return nil, err
-		}
 		type grant struct {
 			hold *lockmw.Hold
 			err  error
@@ -158,19 +172,20 @@ func TimeHandOvers(ctx context.Context, two [2]*lockmw.Client, key string, more 
 		}()
 		select {
 		case <-waits:
-		case g := <-granted: // the call failed
-			_ = hold.Unlock()
-			return nil, g.err
+		case g := <-granted: // the call failed, or the lease of the hold has run out
+			granted <- g
 		}
 		begun := time.Now()
-		unlockErr := hold.Unlock()
+		inTime, unlockErr := unlock(hold)
 		g := <-granted
-		if hold, err = g.hold, g.err; err == nil {
-			err = unlockErr
+		if err := cmp.Or(g.err, unlockErr); err != nil {
+			return nil, err
 		}
-		if i > 0 {
+		hold = g.hold
+		if i > 0 && inTime {
 			took = append(took, max(g.at.Sub(begun), 0))
 		}
 	}
-	return took, hold.Unlock()
+	_, err = unlock(hold)
+	return took, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/pause"
+	"github.com/lockmw/go/internal/transport"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -178,7 +179,13 @@ func (c *call) lock(ctx context.Context) context.Context {
 // mayFail reports whether a call may return this error.
 func (c *call) mayFail(err error) bool {
 	return c.w.ctx.Err() != nil || errors.Is(err, lockmw.ErrBusy) && !errors.Is(err, lockmw.ErrDeadlock) ||
-		errors.Is(err, lockmw.ErrUnavailable) || errors.Is(err, lockmw.ErrLost)
+		isUnavailable(err) || errors.Is(err, lockmw.ErrLost)
+}
+
+// isUnavailable reports whether err says that the server does not answer or refuses commands. An answer that no script gives is
+// the server's fault.
+func isUnavailable(err error) bool {
+	return errors.Is(err, lockmw.ErrUnavailable) && !errors.Is(err, transport.ErrMalformed)
 }
 
 // renewed reports a renewal by the watchdog.
@@ -240,7 +247,7 @@ func (c *call) unlock(ctx context.Context) {
 	err := c.hold.Load().Unlock()
 	now := time.Now()
 	switch {
-	case err == nil, errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrClosed):
+	case err == nil, isUnavailable(err), errors.Is(err, lockmw.ErrClosed):
 	case !errors.Is(err, lockmw.ErrLost):
 		c.w.report(c.failed(err))
 	case first && now.Before(deadline):

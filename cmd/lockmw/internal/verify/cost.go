@@ -101,8 +101,7 @@ func (m *meter) handOvers(ctx context.Context) ([]time.Duration, error) {
 	defer cancel()
 	started := time.Now()
 	return doctor.TimeHandOvers(ctx, two, lockmw.Key("cost", rand.Text()), func(n int) bool {
-		m.budget.wait(ctx)
-		return n < costHandOvers && (n < 5 || time.Since(started) < costTime)
+		return m.budget.wait(ctx) && n < costHandOvers && (n < 5 || time.Since(started) < costTime)
 	})
 }
 

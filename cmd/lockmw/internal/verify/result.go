@@ -73,6 +73,8 @@ type Result struct {
 	Share    float64 `json:"share"`    // of the server's time, that was used
 	Restarts int     `json:"restarts"` // including fail-overs
 	NoPauses bool    `json:"no_pauses"`
+
+	NoFailover bool `json:"no_fail_over"` // one was asked for, and none was noticed
 }
 
 // Broken reports whether a promise was broken.
@@ -90,6 +92,7 @@ func (r *run) result(started time.Time) *Result {
 	if r.server.several() {
 		res.Server.Topology = "several servers at one address"
 	}
+	res.NoFailover = r.o.Failover != nil && res.Failovers == 0
 	res.Share = float64(time.Duration(l.seen.Scripts)*r.setup.Cost) / float64(time.Since(started))
 	counts := make(map[Symptom]int)
 	for i := range l.findings {
@@ -174,6 +177,8 @@ func (r *Result) Verdict() string {
 		return "broken: " + strings.Join(all, "; ")
 	case r.Interrupted:
 		return "interrupted: no promise was broken until then"
+	case r.NoFailover:
+		return "incomplete: no promise was broken, but no fail-over was noticed"
 	}
 	return "holds: no promise was broken"
 }

@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if left := r.clean(); left != nil && err == nil {
 		err = fmt.Errorf("removing the keys below %s: %w", o.Prefix, left)
 	}
-	if err == nil && !result.Interrupted && result.Holds == 0 {
+	if err == nil && !result.Interrupted && result.Holds == 0 && !result.Broken() {
 		err = errors.New(r.ledger.problem)
 	}
 	return result, err
@@ -155,7 +155,7 @@ func (r *run) accept(ctx context.Context, err error) error {
 		return ctx.Err()
 	case errors.Is(err, lockmw.ErrLost):
 		r.ledger.blameFor(Vanished, judge.MachineNow(), "without any fault: %v", err)
-	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrInvalidOption):
+	case isUnavailable(err), errors.Is(err, lockmw.ErrInvalidOption):
 		return err
 	default:
 		r.ledger.blameFor(Unexpected, judge.MachineNow(), "a lock that nobody else wants: %v", err)
@@ -194,20 +194,24 @@ func (r *run) startFailure(m *member) error {
 	return fmt.Errorf("a process does not start: %s", m.crash())
 }
 
-// strikeAll injects all faults, again and again, until the end.
+// strikeAll injects all faults, again and again, until the end. The fail-over comes after half the time, and comes even if a
+// fault lasts until the end.
 func (r *run) strikeAll(ctx context.Context, end time.Time) error {
 	var next []fault
 	switched := r.o.Failover == nil
 	half := time.Now().Add(time.Until(end) / 2)
-	for time.Now().Before(end) && ctx.Err() == nil {
-		if !switched && time.Now().After(half) {
+	for ctx.Err() == nil {
+		now := time.Now()
+		if !switched && now.After(half) {
 			switched = true
-			began := time.Now()
 			if err := r.failOver(ctx); err != nil {
 				return err
 			}
-			end = end.Add(time.Since(began))
+			end = end.Add(time.Since(now))
 			continue
+		}
+		if now.After(end) {
+			break
 		}
 		if len(next) == 0 {
 			next = append(next, allFaults...)
