@@ -95,7 +95,7 @@ func TestTheServerCountsTheCommandsOfCalls(t *testing.T) {
 			}
 		}
 		do(1)
-		for n := 10; ; n *= 10 { // meanwhile it may open another connection
+		for n := 10; ; n *= 10 { // commands may be on their way between the two counts
 			sent, written := countBoth(t, s, wire, l, func() { do(n) })
 			if sent == written && (sent >= 10 || bare) {
 				return

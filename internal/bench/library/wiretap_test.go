@@ -3,13 +3,15 @@ package library_test
 import (
 	"io"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 )
 
-// A wiretap passes on the bytes of clients and a server, and counts the commands.
+// A wiretap passes on the bytes of clients and a server, and counts the commands as a counter does.
 type wiretap struct {
 	addr     string
 	commands atomic.Int64
@@ -51,18 +53,24 @@ func copyAndClose(to net.Conn, from io.Reader) {
 	_ = to.Close()
 }
 
-// A counter counts the commands that are written to it. They are arrays of bulk strings, whose contents it skips.
+// A counter counts the commands that are written to it, except those that set up a connection: the server does not count the
+// unknown ones of them. Commands are arrays of bulk strings, of which it reads the first.
 type counter struct {
 	n    *atomic.Int64
 	line []byte // the beginning of a line
+	name []byte // of the command, as far as it is known
 	skip int    // remaining bytes of a bulk string
+	args int    // bulk strings of the command so far
 }
+
+// setsUp names the commands that set up a connection.
+var setsUp = []string{"hello", "client"}
 
 func (c *counter) Write(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		if c.skip > 0 {
 			n := min(c.skip, len(p)-i)
-			c.skip -= n
+			c.read(p[i : i+n])
 			i += n
 			continue
 		}
@@ -73,15 +81,28 @@ func (c *counter) Write(p []byte) (int, error) {
 		}
 		switch c.line[0] {
 		case '*':
-			c.n.Add(1)
+			c.name, c.args = c.name[:0], 0
 		case '$':
 			n, err := strconv.Atoi(string(c.line[1 : len(c.line)-2]))
 			if err != nil {
 				return 0, err
 			}
 			c.skip = n + 2
+			c.args++
 		}
 		c.line = c.line[:0]
 	}
 	return len(p), nil
+}
+
+// read reads a part of a bulk string and of the end of its line.
+func (c *counter) read(part []byte) {
+	c.skip -= len(part)
+	if c.args > 1 {
+		return
+	}
+	c.name = append(c.name, part...)
+	if c.skip == 0 && !slices.Contains(setsUp, strings.ToLower(strings.TrimSpace(string(c.name)))) {
+		c.n.Add(1)
+	}
 }

@@ -115,6 +115,22 @@ func judged(all ...report.Figures) map[string]report.Outcome {
 	return m
 }
 
+// A judgement is what a goal's figure was, and whether that is good enough.
+type judgement struct {
+	measured float64
+	state    report.State
+}
+
+func wantJudged(t *testing.T, outcomes map[string]report.Outcome, goals map[string]judgement) {
+	t.Helper()
+	for name, want := range goals {
+		got, ok := outcomes[name]
+		if !ok || got.State != want.state || math.Abs(got.Measured-want.measured) > 1e-9 {
+			t.Errorf("%s: %v is %q, want %v and %q", name, got.Measured, got.State, want.measured, want.state)
+		}
+	}
+}
+
 func figures(workload, library string, values map[string]float64) report.Figures {
 	return report.Figures{Workload: workload, Library: library, Ours: strings.HasPrefix(library, "lockmw"), Values: values}
 }
@@ -133,10 +149,7 @@ func TestGoalsAreComparedWithRatios(t *testing.T) {
 		figures("handoff", "pubsub", values{"p50_us": 100}),
 		figures("reentry", "lockmw", values{"p50_us": 0.3, "cmds_per_op": 0}),
 	)
-	for name, want := range map[string]struct {
-		measured float64
-		state    report.State
-	}{
+	wantJudged(t, outcomes, map[string]judgement{
 		"solo p50 / raw":               {1.1, report.Met},
 		"hot32 ops/s / the best other": {40, report.Missed},
 		"hot32 Jain index":             {0.9, report.Missed},
@@ -145,12 +158,7 @@ func TestGoalsAreComparedWithRatios(t *testing.T) {
 		"handoff p50 / bare PUBLISH":   {1.4, report.Missed},
 		"reentry commands":             {0, report.Met},
 		"reentry p50, ns":              {300, report.Met},
-	} {
-		got, ok := outcomes[name]
-		if !ok || got.State != want.state || math.Abs(got.Measured-want.measured) > 1e-9 {
-			t.Errorf("%s: %v is %q, want %v and %q", name, got.Measured, got.State, want.measured, want.state)
-		}
-	}
+	})
 	if len(outcomes) != 8 {
 		t.Errorf("%d goals were judged", len(outcomes))
 	}
@@ -167,10 +175,7 @@ func TestGoalsOfOtherKindsOfLock(t *testing.T) {
 		figures("rw4x8", "lockmw-rw", values{"ops_per_s": 490}),
 		figures("rw4x8", "lockmw", values{"ops_per_s": 100}),
 	)
-	for name, want := range map[string]struct {
-		measured float64
-		state    report.State
-	}{
+	wantJudged(t, outcomes, map[string]judgement{
 		"queue10 commands for each lock":         {3.1, report.Missed},
 		"queue100 commands for each lock":        {3, report.Met},
 		"queue100 time of a hand-off / queue10":  {1.25, report.Met},
@@ -178,12 +183,7 @@ func TestGoalsOfOtherKindsOfLock(t *testing.T) {
 		"queue5000 commands for each lock":       {math.NaN(), report.NotMeasured},
 		"rwread32 ops/s / raw in solo":           {50, report.Met},
 		"rw4x8 ops/s / the plain lock":           {4.9, report.Missed},
-	} {
-		got, ok := outcomes[name]
-		if !ok || got.State != want.state || math.Abs(got.Measured-want.measured) > 1e-9 {
-			t.Errorf("%s: %v is %q, want %v and %q", name, got.Measured, got.State, want.measured, want.state)
-		}
-	}
+	})
 }
 
 func TestGoalsOfManyHoldsHaveExponents(t *testing.T) {
@@ -191,21 +191,13 @@ func TestGoalsOfManyHoldsHaveExponents(t *testing.T) {
 	holds := func(size string, closing float64) report.Figures {
 		return figures("held"+size, "lockmw", values{"close_ms": closing, "heap_per_hold_bytes": 1000, "ping_p99_us": 2000, "redis_per_hold_bytes": 301})
 	}
-	for name, want := range map[string]struct {
-		measured float64
-		state    report.State
-	}{
+	wantJudged(t, judged(holds("10k", 100), holds("50k", 2500), holds("200k", 40_000)), map[string]judgement{
 		"held50k exponent of the heap":                 {1, report.Met},
 		"held50k exponent of Close":                    {2, report.Missed},
 		"held10k PING of another client, p99, ms":      {2, report.Met},
 		"held50k memory of Redis for each hold, bytes": {301, report.Missed},
 		"held200k Close, ms":                           {40_000, report.Missed},
-	} {
-		o, ok := judged(holds("10k", 100), holds("50k", 2500), holds("200k", 40_000))[name]
-		if !ok || o.Measured != want.measured || o.State != want.state {
-			t.Errorf("%s: %v, %v; want %v", name, ok, o, want)
-		}
-	}
+	})
 	if o := judged(holds("50k", 100))["held50k exponent of Close"]; o.State != report.NotMeasured {
 		t.Errorf("with one size: %v", o)
 	}
@@ -221,20 +213,12 @@ func TestGoalsOfACluster(t *testing.T) {
 		figures("handoff-alone", "lockmw", values{"p50_us": 100}),
 		figures("handoff-cluster", "lockmw", values{"p50_us": 160, "bus_messages_per_op": 0.1}),
 	)
-	for name, want := range map[string]struct {
-		measured float64
-		state    report.State
-	}{
+	wantJudged(t, outcomes, map[string]judgement{
 		"hot32-cluster ops/s / one server":       {0.69, report.Missed},
 		"spread64-cluster ops/s / one server":    {0.61, report.Met},
 		"handoff-cluster p50 / one server":       {1.6, report.Missed},
 		"handoff-cluster messages between nodes": {0.1, report.Missed},
-	} {
-		got, ok := outcomes[name]
-		if !ok || got.State != want.state || math.Abs(got.Measured-want.measured) > 1e-9 {
-			t.Errorf("%s: %v is %q, want %v and %q", name, got.Measured, got.State, want.measured, want.state)
-		}
-	}
+	})
 }
 
 func TestGoalsOfSeveralServers(t *testing.T) {
@@ -249,10 +233,7 @@ func TestGoalsOfSeveralServers(t *testing.T) {
 		figures("spread64-nodes5", "lockmw-redlock", values{"ops_per_s": 150}),
 		figures("spread64-nodes5", "redsync", values{"ops_per_s": 100}),
 	)
-	for name, want := range map[string]struct {
-		measured float64
-		state    report.State
-	}{
+	wantJudged(t, outcomes, map[string]judgement{
 		"solo-nodes3 p50 / redsync":                {1.4, report.Missed},
 		"solo-nodes3 p50 without tokens / redsync": {1.1, report.Met},
 		"solo-nodes3-dead p50 / all alive":         {1.2, report.Met},
@@ -260,12 +241,7 @@ func TestGoalsOfSeveralServers(t *testing.T) {
 		"hot32-nodes5 Jain index":                  {0.95, report.Met},
 		"hot32-nodes5 longest wait, ms":            {201, report.Missed},
 		"spread64-nodes5 ops/s / redsync":          {1.5, report.Met},
-	} {
-		got, ok := outcomes[name]
-		if !ok || got.State != want.state || math.Abs(got.Measured-want.measured) > 1e-9 {
-			t.Errorf("%s: %v is %q, want %v and %q", name, got.Measured, got.State, want.measured, want.state)
-		}
-	}
+	})
 }
 
 func TestMessagesBetweenNodesAreCountedOnACluster(t *testing.T) {

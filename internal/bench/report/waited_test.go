@@ -17,10 +17,10 @@ func TestGoalsOfKeysThatAreWaitedFor(t *testing.T) {
 	}
 	onTheirWay := waited("40k", 1, 16_000, 0.5)
 	onTheirWay.Values["queued_share"] = 0.9
-	for name, want := range map[string]struct {
-		measured float64
-		state    report.State
-	}{
+	outcomes := judged(
+		waited("10k", 701, 500, 1), onTheirWay, waited("80k", 8*701, 64_000, 0.25), waited("10k-half", 0, 1000, 1), waited("200k-half", 0, 20_000, 1),
+	)
+	wantJudged(t, outcomes, map[string]judgement{
 		"waited10k commands/s at rest":                      {701, report.Missed},
 		"waited10k cores of the server at rest":             {0.025, report.Missed},
 		"waited80k cores of the server at rest":             {0.025, report.Met},
@@ -39,14 +39,7 @@ func TestGoalsOfKeysThatAreWaitedFor(t *testing.T) {
 		"waited200k-half exponent of the time to serve all": {1, report.Met},
 		"waited200k-half share that is served after 60 s":   {1, report.Met},
 		"waited10k-half longest time without a grant, ms":   {1001, report.Missed},
-	} {
-		o, ok := judged(
-			waited("10k", 701, 500, 1), onTheirWay, waited("80k", 8*701, 64_000, 0.25), waited("10k-half", 0, 1000, 1), waited("200k-half", 0, 20_000, 1),
-		)[name]
-		if !ok || math.Abs(o.Measured-want.measured) > 0.001 || o.State != want.state {
-			t.Errorf("%s: %v, %v; want %v", name, ok, o, want)
-		}
-	}
+	})
 	full := waited("80k", 1, 1, 0)
 	full.Values["queued_share"] = 0.9
 	if o := judged(waited("2k", 1, 1, 1), waited("10k", 1, 1, 1), full)["waited80k exponent of commands at rest"]; o.State != report.NotMeasured {

@@ -66,7 +66,7 @@ func TestAQuickRunCountsScriptsOfTwoSizes(t *testing.T) {
 	s.Close()
 	missed, err := run(t.Context(), &out, 1, "parked", "default", true)
 	if err != nil || missed {
-		t.Errorf("missed %v, %v", missed, err)
+		t.Errorf("missed %v, %v\n%s", missed, err, out.String())
 	}
 	for text, want := range map[string]bool{"100 tasks of 2 ms": true, "200 tasks": false, "exponent": true, "1 x 8": false} {
 		if strings.Contains(out.String(), text) != want {
