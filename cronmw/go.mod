@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/lockmw/go v0.0.0
 	github.com/robfig/cron/v3 v3.0.1
-	go.uber.org/goleak v1.3.0
 )
 
 require (
@@ -18,5 +17,6 @@ require (
 	github.com/rs/zerolog v1.28.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )

@@ -1,13 +1,14 @@
 package ginmw_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/lockmw/go/internal/test/leak"
 )
 
 func TestMain(m *testing.M) {
 	gin.SetMode(gin.TestMode)
-	os.Exit(m.Run())
+	leak.VerifyMain(m.Run)
 }

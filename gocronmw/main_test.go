@@ -3,7 +3,7 @@ package gocronmw_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/lockmw/go/internal/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyMain(m.Run) }

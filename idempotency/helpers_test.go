@@ -4,11 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/test/interrupt"
-	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/lockmw"
@@ -17,7 +15,7 @@ import (
 func TestMain(m *testing.M) {
 	interrupt.ChildMain(openBuyer)
 	suite.Begin()
-	goleak.VerifyTestMain(m, env.Diallers())
+	leak.VerifyMain(m.Run)
 }
 
 // forEach runs f with each kind of Locker that keeps records itself.

@@ -3,12 +3,11 @@ package lockevents_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
 func TestMain(m *testing.M) {
 	suite.Begin()
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }

@@ -5,9 +5,8 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/test/dbserver"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
@@ -15,15 +14,10 @@ import (
 func TestMain(m *testing.M) {
 	redistest.ChildMain(childSpec.run)
 	suite.Begin()
-	goleak.VerifyTestMain(program{m})
-}
-
-// A program runs the tests, and then stops the server that they share.
-type program struct{ *testing.M }
-
-func (p program) Run() int {
-	defer shared.stop()
-	return p.M.Run()
+	leak.VerifyMain(func() int {
+		defer shared.stop()
+		return m.Run()
+	})
 }
 
 // shared is the PostgreSQL server of all tests that do not stop it. The first of them starts it.

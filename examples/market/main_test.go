@@ -16,16 +16,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/internal/test/usertest"
 )
 
 func TestMain(m *testing.M) {
-	// After Close, go-redis keeps dialling an unreachable server for a second.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	leak.VerifyMain(m.Run)
 }
 
 const nobody = "127.0.0.1:1" // nothing listens at this address

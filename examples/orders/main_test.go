@@ -5,11 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,8 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/internal/test/usertest"
@@ -26,25 +23,8 @@ import (
 
 // TestMain checks that no goroutines and no temporary folders remain.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "orders-test-")
-	if err == nil {
-		err = os.Setenv("TMPDIR", dir)
-	}
-	if err != nil {
-		panic(err)
-	}
 	suite.BeginBusy()
-	// After Close, go-redis keeps dialling an unreachable server for a second.
-	dialler := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	goleak.VerifyTestMain(m, dialler, goleak.Cleanup(func(code int) {
-		left, err := os.ReadDir(dir)
-		if err != nil || len(left) > 0 {
-			fmt.Fprintln(os.Stderr, "left behind:", left, err)
-			code = max(code, 1)
-		}
-		_ = os.RemoveAll(dir)
-		os.Exit(code)
-	}))
+	leak.VerifyMain(leak.Files(m.Run))
 }
 
 const nobody = "127.0.0.1:1" // nothing listens at this address

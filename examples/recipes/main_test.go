@@ -3,8 +3,7 @@ package recipes_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
@@ -12,5 +11,5 @@ import (
 func TestMain(m *testing.M) {
 	redistest.ChildMain(childLife)
 	suite.Begin()
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }

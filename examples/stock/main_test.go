@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/examples/stock/internal/dbtest"
 	"github.com/lockmw/go/examples/stock/internal/report"
@@ -19,6 +16,7 @@ import (
 	"github.com/lockmw/go/examples/stock/internal/ways"
 	"github.com/lockmw/go/internal/process"
 	"github.com/lockmw/go/internal/test/dbserver"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
@@ -29,28 +27,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("STOCK_TEST_MAIN") == "1" {
 		main()
 	}
-	dir, err := os.MkdirTemp("", "stock-test-")
-	if err == nil {
-		err = os.Setenv("TMPDIR", dir)
-	}
-	const passable = 0o711 // for the user of a database's server
-	if err == nil {
-		err = os.Chmod(dir, passable)
-	}
-	if err != nil {
-		panic(err)
-	}
-	// After Close, go-redis keeps dialling an unreachable server for a second.
-	dialler := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	goleak.VerifyTestMain(m, dialler, goleak.Cleanup(func(code int) {
-		left, err := os.ReadDir(dir)
-		if err != nil || len(left) > 0 {
-			fmt.Fprintln(os.Stderr, "left behind:", left, err)
-			code = max(code, 1)
-		}
-		_ = os.RemoveAll(dir)
-		os.Exit(code)
-	}))
+	leak.VerifyMain(leak.Files(m.Run))
 }
 
 const nobody = "127.0.0.1:1" // nothing listens at this address

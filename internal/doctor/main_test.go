@@ -3,13 +3,11 @@ package doctor_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
 func TestMain(m *testing.M) {
 	suite.Begin()
-	goleak.VerifyTestMain(m, env.Diallers())
+	leak.VerifyMain(m.Run)
 }

@@ -11,7 +11,9 @@ import (
 
 // The promise is 8,192 keys, however often each of them is released.
 func TestTheLast8192KeysThatWereReleasedAreKnown(t *testing.T) {
-	e := newEngine(t, redis.NewClient(new(redis.Options))) // which is sent nothing
+	rdb := redis.NewClient(new(redis.Options)) // which is sent nothing
+	t.Cleanup(func() { _ = rdb.Close() })
+	e := newEngine(t, rdb)
 	const keys, releases = 8192, 3
 	for n := range keys * releases {
 		e.noteEnded(lockKey{key: fmt.Sprintf("key:%d", n%keys)}, e.idStem.New(uint64(n)).String())

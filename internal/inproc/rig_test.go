@@ -9,14 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inproc"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/race"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyMain(m.Run) }
 
 const key = "item:7"
 

@@ -11,14 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/process"
+	"github.com/lockmw/go/internal/test/leak"
 )
 
 func TestMain(m *testing.M) {
 	process.ChildMain(echo)
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }
 
 // echo reports each of its orders with the spec. One order makes it end with an error.

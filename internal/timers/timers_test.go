@@ -6,13 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/timers"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyMain(m.Run) }
 
 // A log records which timers fire, and when, in ms since the start.
 type log struct {

@@ -3,13 +3,12 @@ package transport_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
 func TestMain(m *testing.M) {
 	suite.Begin()
-	goleak.VerifyTestMain(redistest.Lend(m))
+	leak.VerifyMain(redistest.Lend(m.Run))
 }

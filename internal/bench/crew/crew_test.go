@@ -12,14 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/bench/crew"
+	"github.com/lockmw/go/internal/test/leak"
 )
 
 func TestMain(m *testing.M) {
 	crew.Main(play)
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }
 
 // A job is the work of a process in these tests.

@@ -13,13 +13,14 @@ import (
 
 	"github.com/lockmw/go/internal/bench/library"
 	"github.com/lockmw/go/internal/bench/server"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
 )
 
 // TestMain ignores goroutines of fiber's server that sleep for some seconds after its end.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+	leak.VerifyMain(m.Run, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 

@@ -10,16 +10,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/bench/server"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redisserver"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(&logging.VoidLogger{})
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }
 
 func client(t *testing.T, addr string) *redis.Client {

@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/bench/crew"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 
 func TestMain(m *testing.M) {
 	crew.Main(work)
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }
 
 func TestMistakesOfTheCommandLine(t *testing.T) {

@@ -11,20 +11,20 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
 	"github.com/lockmw/go/internal/bench/crew"
 	"github.com/lockmw/go/internal/bench/faulty"
 	"github.com/lockmw/go/internal/bench/library"
 	"github.com/lockmw/go/internal/bench/server"
 	"github.com/lockmw/go/internal/bench/workload"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(&logging.VoidLogger{})
 	crew.Main(workload.Work(libraries(), workload.All()))
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }
 
 func libraries() []library.Library {

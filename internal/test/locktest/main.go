@@ -4,8 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/internal/test/locktest/fair"
 	"github.com/lockmw/go/internal/test/locktest/rw"
@@ -17,7 +16,7 @@ import (
 func Main(m *testing.M, configs ...env.Config) {
 	env.ChildMain(roles(), configs)
 	suite.Begin()
-	goleak.VerifyTestMain(m, env.Diallers())
+	leak.VerifyMain(m.Run)
 }
 
 // roles returns the roles of child processes.

@@ -1,13 +1,13 @@
 package protocol
 
 import (
-	"os"
 	"testing"
 
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
 func TestMain(m *testing.M) {
 	suite.Begin()
-	os.Exit(m.Run())
+	leak.VerifyMain(m.Run)
 }

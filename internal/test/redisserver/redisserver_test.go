@@ -15,15 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/process"
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 
 func TestMain(m *testing.M) {
 	process.ChildMain(host)
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }
 
 // host runs a program that starts a server and reports its address.

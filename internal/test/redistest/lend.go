@@ -15,31 +15,24 @@ import (
 // A lender has real servers, each of which one test after another uses. To start a server takes longer than most tests of one
 // script.
 type lender struct {
-	tests runner
-
 	mu   sync.Mutex
 	idle []*redisserver.Server
 }
 
-// A runner is a *testing.M.
-type runner interface{ Run() int }
-
 // lending is the lender of this program; nil if each test starts a server of its own.
 var lending *lender
 
-// Lend returns the tests of a package for goleak.VerifyTestMain. Their Each and Lent use a real server again when a test has
-// ended.
-func Lend(tests runner) interface{ Run() int } { return &lender{tests: tests} }
-
-// Run runs the tests, and stops the servers.
-func (l *lender) Run() int {
-	lending = l
-	defer func() {
-		for _, s := range l.idle {
-			s.Close()
-		}
-	}()
-	return l.tests.Run()
+// Lend returns a function that runs the tests of a package. Their Each and Lent use a real server again when a test has ended.
+func Lend(run func() int) func() int {
+	return func() int {
+		lending = new(lender)
+		defer func() {
+			for _, s := range lending.idle {
+				s.Close()
+			}
+		}()
+		return run()
+	}
 }
 
 // Lent is Redis for a test that changes nothing but data, scripts and the limit of memory. In a package with Lend, another test

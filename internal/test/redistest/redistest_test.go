@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
 
 func TestMain(m *testing.M) {
 	suite.Begin()
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }
 
 func TestServersAnswer(t *testing.T) {

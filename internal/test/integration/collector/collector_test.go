@@ -17,10 +17,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-	"go.uber.org/goleak"
+
+	"github.com/lockmw/go/internal/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyMain(m.Run) }
 
 var shop = resource.NewSchemaless(attribute.String("service.name", "shop"))
 

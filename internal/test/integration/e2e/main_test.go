@@ -3,12 +3,11 @@ package e2e_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {
 	redistest.ChildMain(childSpec.run)
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }

@@ -11,8 +11,8 @@ import (
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.uber.org/goleak"
 
+	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	leak.VerifyMain(m.Run)
 }
 
 // scene is the scene to draw: one call waits for another.

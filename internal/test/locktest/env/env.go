@@ -44,7 +44,7 @@ func New(t *testing.T, c Config) *Env {
 	if c.OverNodes != nil {
 		checks.Soon = 700 * time.Millisecond // bids of several processes may collide and back off at random
 	}
-	e := &Env{Checks: checks, TB: t, Config: c, goroutines: leak.Check(t, dialler)}
+	e := &Env{Checks: checks, TB: t, Config: c, goroutines: leak.Check(t)}
 	e.Rec = e.NewRecorder()
 	limit := 4 * time.Minute
 	if c.Bubble {

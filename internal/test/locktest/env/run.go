@@ -5,8 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/suite"
@@ -48,12 +46,6 @@ func Run(t *testing.T, c Config, groups []Group) {
 		})
 	}
 }
-
-// dialler is a go-redis function that checks only once a second whether its client was closed.
-const dialler = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
-
-// Diallers makes goleak ignore those goroutines of go-redis.
-func Diallers() goleak.Option { return goleak.IgnoreAnyFunction(dialler) }
 
 // run runs s on a backend and checks what it leaves behind.
 func (c Config) run(t *testing.T, s Scenario) {
