@@ -101,10 +101,9 @@ func (y *system) matters(s *state, id ident) bool {
 	return s.process[id.process()].id == id || s.user(id) != nil || s.atServer(id) || y.mayBeAcquired(s, id)
 }
 
-// canonical replaces s by one representative of all states that differ only in the names of processes and ids, in the distances
+// canonical replaces a tidy s by one representative of all states that differ only in the names of processes and ids, in the distances
 // of tokens, and in the order of unordered things.
 func (y *system) canonical(s *state) {
-	y.tidy(s)
 	y.rank(s)
 	s.rankPlaces()
 	s.renumber()

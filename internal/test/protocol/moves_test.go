@@ -2,8 +2,25 @@ package protocol
 
 import (
 	"fmt"
+	"math"
 	"slices"
+
+	"github.com/lockmw/go/internal/test/states"
 )
+
+// space is everything that can happen in y.
+func (y *system) space() states.Space[state, move] {
+	p := states.Space[state, move]{
+		First: y.start(), Moves: (&expander{system: y}).expand,
+		Tidy: y.tidy, Canonical: y.canonical, Over: (*state).isOver,
+		Sure: func(m move) bool { return m.kind == sure },
+		Line: func(m move, _, to *state) string { return fmt.Sprintf("%-47v %v", m, to) },
+	}
+	if *contenders != "" {
+		p.Most = math.MaxInt
+	}
+	return p
+}
 
 // A move is a step from one state to the next.
 type move struct {
@@ -28,10 +45,7 @@ func (m move) String() string {
 	return fmt.Sprintf("%v %s", m.id, m.text)
 }
 
-type step struct {
-	move  move
-	state state
-}
+type step = states.Step[state, move]
 
 // An expander lists the steps from a state.
 type expander struct {
@@ -56,8 +70,8 @@ func (e *expander) expand(s *state) []step {
 
 // can adds a step to a copy of the state, changed by f.
 func (e *expander) can(m move, f func(s *state)) {
-	e.steps = append(e.steps, step{m, *e.from})
-	f(&e.steps[len(e.steps)-1].state)
+	e.steps = append(e.steps, step{Move: m, To: *e.from})
+	f(&e.steps[len(e.steps)-1].To)
 }
 
 // cutOff adds the ways in which a script may end after one of its writes, without an answer.

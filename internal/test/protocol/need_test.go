@@ -125,11 +125,13 @@ func (y system) breaking(promise string) func(off rule) quest {
 
 // Search implements states.System.
 func (q quest) Search() states.Found {
-	h := q.newSearch()
 	if q.promise == stuck {
-		h.run(func(*system, *state) string { return "" })
-		return h.found(h.stuck(), stuck)
+		return q.space().Search(func(*state) string { return "" }, stuck)
 	}
-	i, _ := h.run(promises[q.promise])
-	return h.found(i, q.promise)
+	return q.space().Search(func(s *state) string {
+		if promises[q.promise](&q.system, s) != "" {
+			return q.promise
+		}
+		return ""
+	}, "")
 }

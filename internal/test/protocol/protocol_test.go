@@ -103,9 +103,5 @@ func chosen(t *testing.T) system {
 
 // Search implements states.System.
 func (y system) Search() states.Found {
-	h := y.newSearch()
-	if i, what := h.run(allWell); i >= 0 {
-		return h.found(i, what)
-	}
-	return h.found(h.stuck(), stuck)
+	return y.space().Search(func(s *state) string { return allWell(&y, s) }, stuck)
 }

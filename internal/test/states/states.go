@@ -4,8 +4,6 @@ package states
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/lockmw/go/internal/test/suite"
 )
@@ -24,15 +22,17 @@ type State interface {
 	Time() int
 }
 
-// A Move leads to another state.
-type Move[S State] struct {
-	Process int // the process that moves, from 0; or Nobody
+// An Action is a move of a process, from 0; or of Nobody.
+type Action struct {
+	Process int
 	Name    string
-	To      S
 }
 
 // Nobody stands for a move of no process.
 const Nobody = -1
+
+// A Move leads to another state.
+type Move[S State] = Step[S, Action]
 
 // Steps collects the moves from a state.
 type Steps[S State] struct {
@@ -48,52 +48,18 @@ func (t *Steps[S]) By(process int) func(name string, change func(*S)) {
 	return func(name string, change func(*S)) {
 		to := *t.from
 		change(&to)
-		t.All = append(t.All, Move[S]{Process: process, Name: name, To: to})
+		t.All = append(t.All, Move[S]{Action{process, name}, to})
 	}
 }
 
-// Found is the result of a search.
-type Found struct {
-	States int    // states visited
-	Cut    bool   // there are more than Limit
-	Broken string // the promise that the last state breaks; empty: none is broken
-	Path   string // the moves that lead to it, each on a line with its time
-}
-
-// Search visits the first state and all states that moves lead to, until one breaks a promise. It goes breadth first, so the
-// path to that state is the shortest.
+// Search visits the first state and all states that moves lead to, until one breaks a promise.
 func Search[S State](first S, moves func(*S) []Move[S], broken func(*S) string) Found {
-	type visited struct {
-		Move[S]
-		parent int
+	line := func(m Action, from, _ *S) string {
+		who := ""
+		if m.Process != Nobody {
+			who = fmt.Sprintf("process %d ", m.Process+1)
+		}
+		return fmt.Sprintf("%2d  %s%s", (*from).Time(), who, m.Name)
 	}
-	limit := Limit()
-	list := []visited{{Move: Move[S]{To: first}}}
-	index := map[S]struct{}{first: {}}
-	for i := 0; i < len(list); i++ {
-		if i == limit {
-			return Found{States: i, Cut: true}
-		}
-		s := list[i].To
-		if why := broken(&s); why != "" {
-			var path []string
-			for j := i; j > 0; j = list[j].parent {
-				m := list[j]
-				who := ""
-				if m.Process != Nobody {
-					who = fmt.Sprintf("process %d ", m.Process+1)
-				}
-				path = append(path, fmt.Sprintf("%2d  %s%s", list[m.parent].To.Time(), who, m.Name))
-			}
-			slices.Reverse(path)
-			return Found{States: len(list), Broken: why, Path: strings.Join(path, "\n")}
-		}
-		for _, m := range moves(&s) {
-			if _, ok := index[m.To]; !ok {
-				index[m.To] = struct{}{}
-				list = append(list, visited{m, i})
-			}
-		}
-	}
-	return Found{States: len(list)}
+	return Space[S, Action]{First: first, Moves: moves, Line: line}.Search(broken, "")
 }

@@ -10,7 +10,7 @@ func (y *system) moves(s *state) (all []move) {
 	add := func(name string, i int, sure bool, change func(*state)) {
 		to := *s
 		change(&to)
-		all = append(all, move{Process: i, Name: name, To: to})
+		all = append(all, move{Move: states.Action{Process: i, Name: name}, To: to})
 		anySure = anySure || sure
 	}
 	for i := range y.calls {

@@ -14,7 +14,7 @@ func (y *system) moves(s *state) (all []move) {
 		add := func(name string, fault bool, change func(*state)) {
 			to := *s
 			change(&to)
-			all = append(all, move{states.Move[state]{Process: i, Name: name, To: to}, fault})
+			all = append(all, move{states.Move[state]{Move: states.Action{Process: i, Name: name}, To: to}, fault})
 		}
 		y.callMoves(s, i, add)
 		c := s.call[i]
