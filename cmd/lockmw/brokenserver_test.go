@@ -27,7 +27,7 @@ func TestVerifyFindsWhatIsWrongWithAServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := []string{"verify", "--redis", test.server(t), "--yes", "--for", "4s", "--lease", "500ms", "--share", "0.3", "--processes", "3"}
+			args := []string{"verify", "--redis", test.server(t), "--yes", "--for", "4s", "--lease", "500ms", "--share", "1", "--processes", "3"}
 			r := call{args: args}.run(t.Context())
 			t.Log(r.out)
 			r.want(t, statusFailed, "\nbroken: ")
