@@ -103,11 +103,11 @@ func (p *Pace) note(d delay) {
 	p.delays = append(p.delays[:n], d)
 }
 
-// lost returns the total of delays between two instants, including those that have not ended: the caller may run before the
-// measuring goroutine.
-func (p *Pace) lost(from, to time.Time) (total time.Duration) {
+// Delays returns the delays between two instants in the machine's time, in order and without overlaps. They include those that have
+// not ended: the caller may run before the measuring goroutine. A nil Pace has none.
+func (p *Pace) Delays(from, to time.Time) (all []Interval) {
 	if p == nil {
-		return 0
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,11 +116,22 @@ func (p *Pace) lost(from, to time.Time) (total time.Duration) {
 		end = earlier(end, due.Add(paceIdle))
 	}
 	end = later(end, from)
+	add := func(from, to time.Time) {
+		if from.Before(to) {
+			all = append(all, Interval{MachineTime(from), MachineTime(to)})
+		}
+	}
 	n, _ := slices.BinarySearchFunc(p.delays, from, func(d delay, t time.Time) int { return d.until.Compare(t) })
 	for _, d := range p.delays[n:] {
-		total += max(0, earlier(d.until, end).Sub(later(d.from, from)))
+		add(later(d.from, from), earlier(d.until, end))
 	}
-	return total + max(0, to.Sub(end))
+	add(end, to)
+	return all
+}
+
+// lost returns the total of delays between two instants.
+func (p *Pace) lost(from, to time.Time) time.Duration {
+	return Sum(p.Delays(from, to))
 }
 
 func earlier(a, b time.Time) time.Time {

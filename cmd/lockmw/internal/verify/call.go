@@ -149,7 +149,7 @@ func (c *call) lock(ctx context.Context) context.Context {
 	c.asked = time.Now()
 	inner, hold, err := c.w.locker(c.kind).Lock(ctx, c.key, opts...)
 	now := time.Now()
-	stalled := now.Sub(c.asked) - c.w.pace.Between(c.asked, now)
+	stalls := stalls(c.w.pace.Delays(c.asked, now))
 	name := judge.Granted
 	if err != nil {
 		name = judge.Failed
@@ -158,9 +158,9 @@ func (c *call) lock(ctx context.Context) context.Context {
 	}
 	r := c.event(name, now)
 	r.Report = r.Because(err)
-	r.Asked, r.Queued, r.Stalled, r.Limited = judge.MachineTime(c.asked), time.Duration(c.queued.Load()), stalled, c.wait > 0
-	if took := now.Sub(c.asked); c.wait > 0 && took-stalled > c.wait {
-		r.Late = took - stalled - c.wait
+	r.Asked, r.Queued, r.Stalls, r.Limited = judge.MachineTime(c.asked), time.Duration(c.queued.Load()), stalls, c.wait > 0
+	if took := now.Sub(c.asked); c.wait > 0 && took-stalls.sum() > c.wait {
+		r.Late = took - stalls.sum() - c.wait
 	}
 	if c.weight > 0 {
 		r.Weight, r.Permits = c.weight, permits

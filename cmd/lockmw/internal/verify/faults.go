@@ -121,7 +121,7 @@ func (r *run) judgeEnd(f fault, held *entry, at time.Duration, got report, ok bo
 	if r.ctx.Err() != nil || !ok || got.Event == wrong || got.Event == judge.Failed && got.Type != timedOut || r.server.changed(at, got.At, slack) {
 		return
 	}
-	late := got.At - (at + r.o.Lease + r.o.Lease/50) - got.Stalled - r.server.late(at, got.At) - r.pace.Stalled(at, got.At)
+	late := tooLate(r.o.Lease, at, got, r.server.slow.All(), r.pace.Delays(judge.OwnTime(at), judge.OwnTime(got.At)))
 	deadline := r.ledger.deadline(held)
 	r.ledger.note(func(s *Seen) {
 		s.Ends++
@@ -134,6 +134,12 @@ func (r *run) judgeEnd(f fault, held *entry, at time.Duration, got report, ok bo
 	default:
 		r.ledger.blameFor(NoEnd, got.At, "%s: its holder was %s; %v after the lease the lock was still taken", held.key, f, late.Round(time.Millisecond))
 	}
+}
+
+// tooLate returns how much longer than its lease a lock lasted that was renewed for the last time before at. Nobody is blamed for
+// times when a process stood still or the server was slow, which may overlap.
+func tooLate(lease, at time.Duration, got report, excused ...[]judge.Interval) time.Duration {
+	return got.At - at - lease - lease/50 - judge.Within(at, got.At, append(excused, got.Stalls)...)
 }
 
 // recover ends the disturbance of a process, which must have learned that it lost its hold.

@@ -54,7 +54,7 @@ type run struct {
 	server  *watch
 	ledger  *ledger
 	keys    *keys
-	pace    stalls
+	pace    *judge.Pace
 	members []*member
 	costs   Costs
 	nodes   []node
@@ -65,15 +65,6 @@ type run struct {
 
 // scriptShare is the part of the budget for scripts. The rest is for connections, messages, and questions about the server.
 const scriptShare = 0.8
-
-// stalls are the times when this process stood still.
-type stalls struct{ pace *judge.Pace }
-
-// Stalled returns how much of a time this process stood still.
-func (s stalls) Stalled(from, to time.Duration) time.Duration {
-	a, b := judge.OwnTime(from), judge.OwnTime(to)
-	return b.Sub(a) - s.pace.Between(a, b)
-}
 
 // Run verifies a Redis. If ctx ends it stops early. In any case it ends its processes and removes its keys. The error is about
 // a server that cannot be reached or refuses commands; a broken promise is part of the result.
@@ -87,7 +78,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	var ends life
 	defer ends.end()
-	r.pace.pace = judge.NewPace(&ends)
+	r.pace = judge.NewPace(&ends)
 	r.server = newWatch(o.Client)
 	r.ledger = newLedger(r.server, r.keys, r.setup.Patience)
 	started := time.Now()
