@@ -67,6 +67,31 @@ func TestARepetitionGetsTheFirstAnswer(t *testing.T) {
 	}
 }
 
+// gin sets the status of an unknown route before it calls the middleware of the engine, and outer middleware may set one as well.
+func TestAStatusThatWasSetOutsideStays(t *testing.T) {
+	t.Parallel()
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	e.Use(func(c *gin.Context) {
+		if c.FullPath() != "" {
+			c.Status(http.StatusAccepted)
+		}
+	})
+	e.Use(ginmw.Idempotent(idempotency.New(lockmw.NewLocal()), httpmw.Const("user", "42"), idempotency.Refuse))
+	e.GET("/orders", func(*gin.Context) {})
+	e.POST("/carts", func(c *gin.Context) { _, _ = c.Writer.WriteString("cart") })
+	for path, want := range map[string]int{"/unknown": http.StatusNotFound, "/orders": http.StatusMethodNotAllowed, "/carts": http.StatusAccepted} {
+		for _, try := range []string{"the first try", "the second"} {
+			r := httptest.NewRequest(http.MethodPost, path, nil)
+			r.Header.Set("Idempotency-Key", path)
+			rec := httptest.NewRecorder()
+			if e.ServeHTTP(rec, r); rec.Code != want || rec.Body.Len() == 0 {
+				t.Errorf("%s of %s: status %d %q, want %d", try, path, rec.Code, rec.Body, want)
+			}
+		}
+	}
+}
+
 // The middleware that answers errors is usually the outermost. Idempotent cannot see its answer.
 func TestAnErrorThatOuterMiddlewareAnswersIsNoSuccess(t *testing.T) {
 	t.Parallel()

@@ -35,15 +35,19 @@ func WithLockAll(l lockmw.Locker, keys httpmw.KeysFunc, opts ...httpmw.Option) g
 // a body, but a repetition does not get that answer: its outcome follows from the 500. To keep such an answer, mount the middleware
 // that answers errors after Idempotent.
 func Idempotent(once *idempotency.Runner, scope func(*http.Request) (string, error), policy idempotency.Policy, opts ...httpmw.IdempotentOption) gin.HandlerFunc {
-	return wrap(httpmw.Idempotent(once, scope, policy, opts...), failUnanswered)
+	return wrap(httpmw.Idempotent(once, scope, policy, opts...), explicit)
 }
 
-// failUnanswered calls the handlers that follow. If they add errors and do not answer, the status becomes 500: silence would count as a
-// success. gin sends a status with the first write, so outer middleware can still replace it.
-func failUnanswered(c *gin.Context, w *responseWriter) {
+// explicit calls the handlers that follow, and makes the status explicit, because silence would count as status 200. A status that was
+// set outside is the default, such as the 404 that gin sets for an unknown route. If the handlers add errors and do not answer, the
+// status becomes 500. gin sends a status with the first write, so outer middleware can still replace it.
+func explicit(c *gin.Context, w *responseWriter) {
+	if outside := w.ResponseWriter.Status(); outside != http.StatusOK {
+		w.outside = outside
+	}
 	before := len(c.Errors)
 	c.Next()
-	if len(c.Errors) > before && w.status == 0 && !w.Written() {
+	if len(c.Errors) > before && w.status == 0 && w.outside < http.StatusBadRequest && !w.Written() {
 		w.status = http.StatusInternalServerError
 	}
 }

@@ -49,9 +49,10 @@ func wrap(middleware func(http.Handler) http.Handler, next func(*gin.Context, *r
 // the first write or at the end of the handlers: until then the response has not begun.
 type responseWriter struct {
 	gin.ResponseWriter
-	inner  http.ResponseWriter
-	status int  // set and not sent; 0: none
-	begun  bool // the middleware may hold back what the handlers have written
+	inner   http.ResponseWriter
+	status  int  // set and not sent; 0: none
+	outside int  // sent if the handlers set no status; 0: none
+	begun   bool // the middleware may hold back what the handlers have written
 }
 
 func (w *responseWriter) Unwrap() http.ResponseWriter { return w.inner }
@@ -64,6 +65,9 @@ func (w *responseWriter) WriteHeader(code int) {
 
 // sendStatus sends the status that a handler has set.
 func (w *responseWriter) sendStatus() {
+	if w.status == 0 && !w.begun {
+		w.status = w.outside
+	}
 	if w.status > 0 {
 		w.begun = true
 		w.inner.WriteHeader(w.status)
