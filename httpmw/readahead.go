@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/slowclient"
@@ -16,13 +17,16 @@ import (
 // smallBody is the longest body that is read before a request waits for its lock, and the longest that JSON accepts.
 const smallBody = 64 << 10
 
-// A body reads the body of a request ahead of the handler, and replays to the handler what it has read.
+// A body reads the body of a request ahead of the handler, and replays to the handler what it has read. As with the body of
+// net/http, Close may be called during a Read.
 type body struct {
 	io.ReadCloser
 	w     http.ResponseWriter // of the request; nil: a read cannot be interrupted
 	began time.Time
-	rest  []byte // read ahead and not yet replayed
-	err   error  // follows rest; nil: the body has not been read to its end
+
+	mu   sync.Mutex // of a Read and a Close; nothing is read ahead meanwhile
+	rest []byte     // read ahead and not yet replayed
+	err  error      // follows rest; nil: the body has not been read to its end
 }
 
 // newBody wraps the body of a request, so that it can be read ahead; nil if the request has no body.
@@ -107,17 +111,25 @@ func (b *body) whole(ctx context.Context, length int64, limit int) ([]byte, erro
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	switch {
-	case len(p) == 0:
+	if len(p) == 0 {
 		return 0, nil
-	case len(b.rest) > 0:
-		n := copy(p, b.rest)
-		b.rest = b.rest[n:]
-		return n, nil
-	case b.err != nil:
-		return 0, b.err
+	}
+	if n, err := b.replay(p); n > 0 || err != nil {
+		return n, err
 	}
 	return b.ReadCloser.Read(p)
+}
+
+// replay reads what was read ahead, and then returns the error that follows it.
+func (b *body) replay(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.rest) == 0 {
+		return 0, b.err
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
 }
 
 // isRead reports whether the client has sent all of a body.
@@ -127,6 +139,8 @@ func isRead(r io.ReadCloser) bool {
 }
 
 func (b *body) Close() error {
+	b.mu.Lock()
 	b.rest, b.err = nil, http.ErrBodyReadAfterClose
+	b.mu.Unlock()
 	return b.ReadCloser.Close()
 }

@@ -176,6 +176,28 @@ func TestAHandlerReadsAllOfTheBodyThatWasReadAhead(t *testing.T) {
 	}
 }
 
+// A proxy closes the body while its transport may still read it. The race detector sees whether that is safe.
+func TestABodyThatWasReadAheadMayBeClosedDuringARead(t *testing.T) {
+	t.Parallel()
+	proxy := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			_, _ = io.Copy(io.Discard, r.Body)
+		}()
+		_ = r.Body.Close()
+		<-read
+	})
+	for name, h := range map[string]http.Handler{
+		"WithLock":   httpmw.WithLock(lockmw.NewLocal(), user42, lockmw.WithWait(patience))(proxy),
+		"Idempotent": once(lockmw.NewLocal(), proxy),
+	} {
+		if rec := serve(h, keyed("k-1", strings.Repeat("x", 100))); rec.Code != http.StatusOK {
+			t.Errorf("%s: status %d", name, rec.Code)
+		}
+	}
+}
+
 func TestARouteThatDoesNotWaitRefusesBeforeTheBodyArrives(t *testing.T) {
 	t.Parallel()
 	local := lockmw.NewLocal()
