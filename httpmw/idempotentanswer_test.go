@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -129,6 +130,30 @@ func TestCompressionOutsideAndInside(t *testing.T) {
 				t.Errorf("%s for %q: %d %v %q", protocol, accepts, a.Status, a.Header, a.Body)
 			}
 		}
+	}
+}
+
+// net/http breaks the connection of a client that gets less than its Content-Length. A repetition must not get that body as a whole one.
+func TestABodyThatBreaksOffIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	site := webtest.NewSite(t, once(lockmw.NewLocal(), func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "half")
+		_, _ = io.WriteString(w, "too long")
+	}))
+	resp, err := site.Send(t.Context(), http.MethodPost, "/", nil, "Idempotency-Key", "k-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the first answer is %q, %v", text, err)
+	}
+	a := site.Request(t, http.MethodPost, "/", "Idempotency-Key", "k-1")
+	if a.Status != 409 || !strings.Contains(a.Body, `"idempotency-done"`) || !strings.Contains(a.Body, `"answer_status":201`) {
+		t.Errorf("the second answer: %v", a)
 	}
 }
 

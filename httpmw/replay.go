@@ -35,10 +35,15 @@ func (a *recorder) answer(noBody bool) idempotency.Answer {
 			kept[name] = values
 		}
 	}
-	if noBody || a.status == http.StatusPartialContent || a.hasTrailers() {
+	if noBody || a.status == http.StatusPartialContent || a.hasTrailers() || a.breaksOff() {
 		return idempotency.Answer{Status: a.status, Header: kept, NoBody: true}
 	}
 	return idempotency.Answer{Status: a.status, Header: kept, Body: a.body}
+}
+
+// breaksOff reports whether the body is shorter than its Content-Length says, so that the client knows that it lacks the rest.
+func (a *recorder) breaksOff() bool {
+	return a.status != http.StatusNoContent && a.status != http.StatusNotModified && int64(len(a.body)) < a.length
 }
 
 func (a *recorder) hasTrailers() bool {
