@@ -2,6 +2,8 @@ package grpcmw_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -125,6 +127,26 @@ func TestACallThatItsLockRefusesHasDoneNothing(t *testing.T) {
 		refused = false
 		if code, replayed, _ := call.send(t.Context(), c); code != codes.OK || replayed || calls != 1 {
 			t.Errorf("%s: the repetition: %v, replayed %v, after %d calls", name, code, replayed, calls)
+		}
+	}
+}
+
+// The function of Recover may fail with any error, such as the timeout of its own request to a provider.
+func TestAnOutcomeThatIsNotFoundOutStaysUnknown(t *testing.T) {
+	t.Parallel()
+	for _, failed := range []error{
+		context.DeadlineExceeded, context.Canceled, idempotency.ErrInFlight, idempotency.ErrReused, idempotency.ErrDone, lockmw.ErrInvalidKey, io.EOF,
+	} {
+		ask := idempotency.Recover(func(context.Context, idempotency.Unfinished) (idempotency.Answer, error) {
+			return idempotency.Answer{}, fmt.Errorf("asking the provider: %w", failed)
+		})
+		c := serve(t, func(context.Context) error { return status.Error(codes.Internal, "out of paper") },
+			grpc.UnaryInterceptor(grpcmw.Idempotent(idempotency.New(lockmw.NewLocal()), caller, once(ask))))
+		call := callOnce{user: "ann", key: "1", payload: "a"}
+		for i, want := range []codes.Code{codes.Internal, codes.FailedPrecondition} {
+			if code, _, _ := call.send(t.Context(), c); code != want {
+				t.Errorf("%v: call %d: %v, want %v", failed, i+1, code, want)
+			}
 		}
 	}
 }

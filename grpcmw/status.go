@@ -54,6 +54,8 @@ func Error(err error) error {
 func idempotencyError(err error) error {
 	e, _ := errors.AsType[*lockmw.Error](err)
 	switch {
+	case errors.Is(err, idempotency.ErrUnknownOutcome): // it may wrap the others
+		return status.Error(codes.FailedPrecondition, "the outcome of an earlier call with this key is unknown")
 	case errors.Is(err, context.Canceled): // during the wait
 		return status.Error(codes.Canceled, "the call was cancelled")
 	case errors.Is(err, context.DeadlineExceeded):
@@ -62,8 +64,6 @@ func idempotencyError(err error) error {
 		return retry(codes.Aborted, "the first call with this key is still being handled", e)
 	case errors.Is(err, idempotency.ErrReused):
 		return status.Error(codes.InvalidArgument, "the key was used for another request")
-	case errors.Is(err, idempotency.ErrUnknownOutcome):
-		return status.Error(codes.FailedPrecondition, "the outcome of an earlier call with this key is unknown")
 	case errors.Is(err, idempotency.ErrKeyExpired):
 		return status.Error(codes.FailedPrecondition, "the key is too old")
 	case errors.Is(err, idempotency.ErrDone):
