@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/lockmw/go/grpcmw"
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -147,6 +149,37 @@ func TestAnOutcomeThatIsNotFoundOutStaysUnknown(t *testing.T) {
 			if code, _, _ := call.send(t.Context(), c); code != want {
 				t.Errorf("%v: call %d: %v, want %v", failed, i+1, code, want)
 			}
+		}
+	}
+}
+
+// A handler whose context has ended before it begins would only fail, and leave an unknown outcome.
+func TestACallWhoseClientLeavesBeforeItBeginsHasDoneNothing(t *testing.T) {
+	t.Parallel()
+	for want, until := range map[codes.Code]func(context.Context) (context.Context, context.CancelFunc){
+		codes.Canceled: context.WithCancel,
+		codes.DeadlineExceeded: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			return ctx, func() { <-ctx.Done(); cancel() }
+		},
+	} {
+		leave := func() {}
+		locks := usertest.Client(t, redistest.Mini(t), lockmw.WithObserver(&lockmw.Observer{
+			Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context { leave(); return ctx },
+		}))
+		intercept := grpcmw.Idempotent(idempotency.New(locks), caller, once(idempotency.Refuse))
+		info := &grpc.UnaryServerInfo{FullMethod: pb.TestService_UnaryCall_FullMethodName}
+		calls := 0
+		handle := func(ctx context.Context, _ any) (any, error) { calls++; return new(pb.SimpleResponse), ctx.Err() }
+		in := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-user", "ann", "idempotency-key", "1"))
+		var first context.Context
+		first, leave = until(in)
+		if _, err := intercept(first, new(pb.SimpleRequest), info, handle); status.Code(err) != want {
+			t.Errorf("the call: %v, want %v", err, want)
+		}
+		leave = func() {}
+		if _, err := intercept(in, new(pb.SimpleRequest), info, handle); err != nil || calls != 1 {
+			t.Errorf("%v: the repetition: %v, after %d calls of the handler", want, err, calls)
 		}
 	}
 }

@@ -56,10 +56,10 @@ func idempotencyError(err error) error {
 	switch {
 	case errors.Is(err, idempotency.ErrUnknownOutcome): // it may wrap the others
 		return status.Error(codes.FailedPrecondition, "the outcome of an earlier call with this key is unknown")
-	case errors.Is(err, context.Canceled): // during the wait
+	case errors.Is(err, context.Canceled): // before the call began
 		return status.Error(codes.Canceled, "the call was cancelled")
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, "the first call with this key did not end in time")
+		return status.Error(codes.DeadlineExceeded, "the call could not begin before its deadline")
 	case errors.Is(err, idempotency.ErrInFlight):
 		return retry(codes.Aborted, "the first call with this key is still being handled", e)
 	case errors.Is(err, idempotency.ErrReused):
