@@ -98,10 +98,14 @@ func (h *handler) look(ctx context.Context, v *view, target hold) (*page, *force
 	seen, err := h.hub.readKey(ctx, target.key)
 	now := time.Now()
 	p := &page{Name: "force", Title: v.shown(target.key), Prefix: h.hub.insp.Prefix(), AsOf: now.UTC(), Status: http.StatusOK}
-	b := &forceBody{Lock: v.lock(&seen.Status, seen.wrong, now, true), Back: v.href(target.key)}
+	unread := seen.wrong
+	if err != nil {
+		unread = err
+	}
+	b := &forceBody{Lock: v.lock(&seen.Status, unread, now, true), Back: v.href(target.key)}
 	p.Body = b
 	if err != nil {
-		p.Status, p.Notice = http.StatusServiceUnavailable, &notice{true, "Redis could not be read. Nothing was released.", v.problemOf(err)}
+		p.Status, p.Notice = http.StatusServiceUnavailable, &notice{true, "Redis could not be read.", v.problemOf(err)}
 		return p, b, nil
 	}
 	for i := range seen.Holders {

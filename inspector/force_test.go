@@ -252,6 +252,61 @@ func TestTheHistoryNamesTheOperatorOfAForcedRelease(t *testing.T) {
 	}
 }
 
+// A page that cannot read the lock knows neither whether the hold has ended nor who holds the lock.
+func TestAForcedReleaseClaimsNothingThatItCouldNotRead(t *testing.T) {
+	claims := []string{"This hold has ended", "Nobody holds"}
+	for name, test := range map[string]struct {
+		lose   func(d *desk, o *operator) *httptest.ResponseRecorder
+		status int
+		says   string
+		reason string
+		never  []string
+	}{
+		"before the question": {func(d *desk, o *operator) *httptest.ResponseRecorder {
+			d.server.Mini.Close()
+			return d.do(http.MethodGet, o.action+"?"+o.form.Get("target"))
+		}, http.StatusServiceUnavailable, "Nothing was released", "Redis could not be read", claims},
+		"before the confirmation": {func(d *desk, o *operator) *httptest.ResponseRecorder {
+			d.server.Mini.Close()
+			return o.confirm()
+		}, http.StatusServiceUnavailable, "Nothing was released", "Redis could not be read", claims},
+		"another program's data": {func(d *desk, o *operator) *httptest.ResponseRecorder {
+			for _, key := range d.server.Mini.Keys() {
+				if strings.Contains(key, "user:42") {
+					d.server.Mini.Del(key)
+					_ = d.server.Mini.Set(key, "data")
+				}
+			}
+			return o.confirm()
+		}, http.StatusConflict, "Nothing was released", "another program", claims},
+		"after the release": {func(d *desk, o *operator) *httptest.ResponseRecorder {
+			return o.confirm("X-Close", "true")
+		}, http.StatusOK, "The lock was released by force", "Redis could not be read", append(claims, "Nothing was released")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var d *desk
+			d = newDesk(t, inspector.WithForceUnlock(everybody), inspector.WithOperator(func(r *http.Request) string {
+				if r.Header.Get("X-Close") != "" { // the operator is named once the lock is released
+					d.server.Mini.Close()
+				}
+				return "alice"
+			}))
+			usertest.Lock(d, d.Context(), usertest.Abandoned(d, d.server.NewClient(d)), "user:42")
+			w := test.lose(d, d.ask("/key?key=user:42"))
+			page := w.Body.String()
+			if w.Code != test.status || !strings.Contains(page, test.says) || !strings.Contains(page, test.reason) {
+				t.Errorf("%d\n%s", w.Code, page)
+			}
+			for _, claim := range test.never {
+				if strings.Contains(page, claim) {
+					t.Errorf("the page says %q:\n%s", claim, page)
+				}
+			}
+		})
+	}
+}
+
 func TestAReleaseThatCannotBeRecordedIsDone(t *testing.T) {
 	d := newDesk(t, inspector.WithForceUnlock(everybody))
 	if err := d.server.NewClient(t).Set(t.Context(), "lockmw:events", "not a stream", 0).Err(); err != nil {
