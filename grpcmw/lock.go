@@ -132,6 +132,10 @@ func (g *guard) lock(ctx context.Context, keyOf lockmw.KeyFunc[any], in any) (co
 	if err == nil {
 		locked, hold, err = g.locks.Lock(ctx, key, g.policy)
 	}
+	if err == nil && locked.Err() != nil { // granted too late: the call has ended, or the lock is lost again
+		err = fmt.Errorf("%w: %w", locked.Err(), context.Cause(locked))
+		_ = hold.Unlock() // if this fails, the lock expires
+	}
 	if err != nil {
 		idempotency.NotDone(ctx)
 		return ctx, nil, Error(err)

@@ -202,3 +202,54 @@ func TestALossThatIsNotTheFirstEndOfTheContext(t *testing.T) {
 		leave()
 	}
 }
+
+// A contextStream is a stream that has only a context.
+type contextStream struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // as every stream
+}
+
+func (s contextStream) Context() context.Context { return s.ctx }
+
+// A call ends just as its lock is granted. Its handler would only fail, and leave an unknown outcome to an Idempotent outside.
+func TestALockThatComesTooLateIsReleased(t *testing.T) {
+	t.Parallel()
+	own := errors.New("shutting down")
+	for name, test := range map[string]struct {
+		end  func(cancel context.CancelCauseFunc, l *lockmw.Local)
+		want codes.Code
+	}{
+		"the client has gone":    {func(cancel context.CancelCauseFunc, _ *lockmw.Local) { cancel(nil) }, codes.Canceled},
+		"the server shuts down":  {func(cancel context.CancelCauseFunc, _ *lockmw.Local) { cancel(own) }, codes.Canceled},
+		"the lock is lost again": {func(_ context.CancelCauseFunc, l *lockmw.Local) { l.Expire("user:42") }, codes.Internal},
+	} {
+		for kind, call := range map[string]func(context.Context, lockmw.Locker, func() error) error{
+			"unary": func(ctx context.Context, l lockmw.Locker, handle func() error) error {
+				info := &grpc.UnaryServerInfo{FullMethod: pb.TestService_UnaryCall_FullMethodName}
+				_, err := grpcmw.Unary(l, byUser)(ctx, &pb.SimpleRequest{Payload: of("42")}, info, func(context.Context, any) (any, error) { return nil, handle() })
+				return err
+			},
+			"stream": func(ctx context.Context, l lockmw.Locker, handle func() error) error {
+				keys := grpcmw.Keys{"/stream": func(context.Context, any) (string, error) { return "user:42", nil }}
+				info := &grpc.StreamServerInfo{FullMethod: "/stream", IsClientStream: true}
+				return grpcmw.Stream(l, keys)(nil, contextStream{ctx: ctx}, info, func(any, grpc.ServerStream) error { return handle() })
+			},
+		} {
+			local := lockmw.NewLocal()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			granting := lockmw.LockerFunc(func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {
+				ctx, hold, err := local.Lock(ctx, key, opts...)
+				test.end(cancel, local)
+				return ctx, hold, err
+			})
+			err := call(ctx, granting, func() error { t.Errorf("%s, %s: the handler was called", name, kind); return nil })
+			if status.Code(err) != test.want {
+				t.Errorf("%s, %s: %v, want %v", name, kind, err, test.want)
+			}
+			if !usertest.IsFree(local, "user:42") {
+				t.Errorf("%s, %s: the lock was kept", name, kind)
+			}
+		}
+	}
+}
