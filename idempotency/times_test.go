@@ -2,11 +2,14 @@ package idempotency_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -76,4 +79,28 @@ func TestAnOldKeyIsRefused(t *testing.T) {
 	known = false
 	_, err = (&shop{}).do(once, "tea", idempotency.Refuse)
 	isError(t, err, nil)
+}
+
+// A function whose context has ended before it begins would only fail, and leave an unknown outcome.
+func TestACallThatEndsBeforeItBeginsHasDoneNothing(t *testing.T) {
+	t.Parallel()
+	leave := func() {}
+	locks := usertest.Client(t, redistest.Mini(t), lockmw.WithObserver(&lockmw.Observer{
+		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context { leave(); return ctx },
+	}))
+	once, s := idempotency.New(locks), &shop{}
+	ctx, cancel := context.WithCancel(t.Context())
+	leave = cancel
+	_, err := idempotency.Do(ctx, once, key, order{"tea"}, idempotency.Refuse, func(ctx context.Context, _ order) (receipt, error) {
+		t.Error("the function was called")
+		return receipt{}, ctx.Err()
+	})
+	isError(t, err, context.Canceled)
+	if e, ok := errors.AsType[*idempotency.Error](err); !ok || e.Op != "begin" {
+		t.Errorf("the error is %#v, want an *Error of Op begin", err)
+	}
+	leave = func() {}
+	if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
+		t.Errorf("the repetition got %v, %v", got, err)
+	}
 }
