@@ -46,32 +46,27 @@ func Do[In, Out any](
 		_ = run.Forget() // if this fails, the outcome stays unknown
 		return out, &Error{Op: "begin", Err: err}
 	}
-	returned := false
-	defer func() {
-		if !returned { // a panic, or runtime.Goexit
-			_ = run.giveUp()
-		}
-	}()
+	defer run.giveUp() // also after a panic or runtime.Goexit
 	out, err = fn(run.Context(), in)
-	returned = true
 	if err != nil {
-		_ = run.giveUp() // the caller gets the error of fn
 		return out, err
 	}
 	answer, err := Result(out)
 	if err != nil {
-		_ = run.giveUp()
 		return out, &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
 	}
 	return out, run.Keep(answer)
 }
 
-// giveUp ends a run that returned no answer.
-func (run *Run) giveUp() error {
-	if run.IsNotDone() {
-		return run.Forget()
+// giveUp ends a run that has not answered. It does nothing if the run has ended.
+func (run *Run) giveUp() {
+	switch {
+	case run.ended.Load():
+	case run.IsNotDone():
+		_ = run.Forget() // the caller has its own error, or panics
+	default:
+		_ = run.Leave()
 	}
-	return run.Leave()
 }
 
 // Result returns the Answer for a result of Do, for the function of Recover.

@@ -99,9 +99,9 @@ func (run *Run) Keep(answer Answer) error {
 	if run.IsNotDone() {
 		return run.Forget()
 	}
+	defer run.giveUp() // the Sealer may fail or panic
 	end, err := run.runner.keeping(run.claim.Key, run.id, &answer)
 	if err != nil {
-		_ = run.Leave()
 		return run.notRecorded(err)
 	}
 	switch kept, err := run.end(end); {

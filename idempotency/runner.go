@@ -152,11 +152,7 @@ func (r *Runner) begin(ctx context.Context, key Key, f Fingerprint, policy Polic
 	case rec != nil:
 		return newRun(held, r, c, hold, rec), nil
 	}
-	run, err := r.beginUnder(held, c, hold)
-	if err != nil || run.replay != nil {
-		_ = hold.Unlock() // nothing has run
-	}
-	return run, err
+	return r.beginUnder(held, c, hold)
 }
 
 func (r *Runner) checkCall(ctx context.Context, key Key, policy Policy) error {
@@ -197,12 +193,19 @@ func unavailable(err error) error {
 
 // beginUnder begins the run under the lock of its key.
 func (r *Runner) beginUnder(held context.Context, c *claim, hold *lockmw.Hold) (*Run, error) {
+	begun := false
+	defer func() {
+		if !begun { // nothing has run; the function of Recover may have panicked
+			_ = hold.Unlock()
+		}
+	}()
 	for {
 		rec, err := r.records.begin(held, hold, c)
 		if err != nil {
 			return nil, beginError(held, err)
 		}
 		if rec.State == Open && rec.Run == c.Run {
+			begun = true
 			return newRun(held, r, c, hold, &rec), nil
 		}
 		if run, err := r.settled(c, &rec); run != nil || err != nil {
