@@ -16,8 +16,11 @@ type records interface {
 	// lock takes the lock of a claim's key. rec is what is known of the record by then, if it was read: it was opened for the
 	// claim, or it decides what the call gets, and then hold is nil.
 	lock(ctx context.Context, c *claim) (held context.Context, hold *lockmw.Hold, rec *Record, err error)
-	// begin opens the record under the lock, as Store.Begin does. If it fails, the run is void.
+	// begin opens the record under the lock, as Store.Begin does. If it fails, call void.
 	begin(held context.Context, hold *lockmw.Hold, c *claim) (Record, error)
+	// void makes a run void whose begin has failed with err, and then releases the lock: until then the record looks like that of
+	// a run with an unknown outcome.
+	void(held context.Context, hold *lockmw.Hold, c *claim, err error)
 	// finish ends a run as Store.End does, and releases its lock in any case.
 	finish(run *Run, e End) (bool, error)
 	// end ends a run whose lock someone else has, or the caller.
@@ -48,11 +51,7 @@ func (s *storeRecords) begin(held context.Context, hold *lockmw.Hold, c *claim) 
 	if c.Token == 0 {
 		return Record{}, fmt.Errorf("%w: the Locker continued without a lock", lockmw.ErrUnavailable)
 	}
-	rec, err := s.Begin(held, c.Claim)
-	if err != nil {
-		s.void(held, c, err)
-	}
-	return rec, err
+	return s.Begin(held, c.Claim)
 }
 
 func (s *storeRecords) end(ctx context.Context, e End) (bool, error) { return s.End(ctx, e) }
@@ -71,9 +70,10 @@ const endTimeout = 5 * time.Second
 // voidFor bounds how long the void of a run is tried again. A Begin that is still under way by then fails for want of the lock.
 const voidFor = time.Minute
 
-// void makes a run void whose Begin failed with err, unless that says that it did not begin. It is tried again in the background.
-func (s *storeRecords) void(held context.Context, c *claim, err error) {
-	if errors.Is(err, ErrSuperseded) || errors.Is(err, ErrInFlight) {
+// void does its work in the background. It releases the lock after the first try, and continues to try.
+func (s *storeRecords) void(held context.Context, hold *lockmw.Hold, c *claim, err error) {
+	if c.Token == 0 || errors.Is(err, ErrSuperseded) || errors.Is(err, ErrInFlight) { // it did not begin
+		_ = hold.Unlock()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(held), voidFor)
@@ -84,8 +84,10 @@ func (s *storeRecords) void(held context.Context, c *claim, err error) {
 	}
 	go func() {
 		defer cancel()
-		for rest := 50 * time.Millisecond; !try() && pause.For(ctx, rest); {
-			rest = min(2*rest, 2*time.Second)
+		done := try()
+		_ = hold.Unlock()
+		for rest := 50 * time.Millisecond; !done && pause.For(ctx, rest); rest = min(2*rest, 2*time.Second) {
+			done = try()
 		}
 	}()
 }

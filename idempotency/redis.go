@@ -47,11 +47,17 @@ func (s *redisRecords) lock(ctx context.Context, c *claim) (context.Context, *lo
 func (s *redisRecords) begin(held context.Context, hold *lockmw.Hold, c *claim) (Record, error) {
 	of, _ := s.kind.RecordOf(hold, c.redis)
 	rec, err := of.BeginRecord(held, c.redis)
-	if err != nil { // it may have begun nevertheless: the release makes it void
-		of.EndWith(&core.RecordEnd{Run: c.Run, Outcome: "void"})
+	if err != nil {
 		return Record{}, err
 	}
 	return fromCore(rec), nil
+}
+
+// void lets the release make the run void, which may have begun.
+func (s *redisRecords) void(_ context.Context, hold *lockmw.Hold, c *claim, _ error) {
+	of, _ := s.kind.RecordOf(hold, c.redis)
+	of.EndWith(&core.RecordEnd{Run: c.Run, Outcome: "void"})
+	_ = hold.Unlock()
 }
 
 func (s *redisRecords) finish(run *Run, e End) (bool, error) {

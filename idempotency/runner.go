@@ -193,19 +193,22 @@ func unavailable(err error) error {
 
 // beginUnder begins the run under the lock of its key.
 func (r *Runner) beginUnder(held context.Context, c *claim, hold *lockmw.Hold) (*Run, error) {
-	begun := false
+	passedOn := false
 	defer func() {
-		if !begun { // nothing has run; the function of Recover may have panicked
+		if !passedOn { // nothing has run; the function of Recover may have panicked
 			_ = hold.Unlock()
 		}
 	}()
 	for {
 		rec, err := r.records.begin(held, hold, c)
 		if err != nil {
-			return nil, beginError(held, err)
+			passedOn = true
+			failed := beginError(held, err)
+			r.records.void(held, hold, c, err)
+			return nil, failed
 		}
 		if rec.State == Open && rec.Run == c.Run {
-			begun = true
+			passedOn = true
 			return newRun(held, r, c, hold, &rec), nil
 		}
 		if run, err := r.settled(c, &rec); run != nil || err != nil {
