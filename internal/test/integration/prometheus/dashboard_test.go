@@ -1,12 +1,15 @@
 package prometheus_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +18,8 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/lockmw/go/internal/test/exhibit"
+	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
 )
 
@@ -167,9 +172,11 @@ func exportMetrics(t *testing.T) exported {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exhibit.Run(t, "item:7", tracing.New(
+	observer := tracing.New(
 		tracing.WithTracerProvider(tracenoop.NewTracerProvider()),
-		tracing.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)))))
+		tracing.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))))
+	exhibit.Run(t, "item:7", observer)
+	standBy(t, observer)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +201,25 @@ func exportMetrics(t *testing.T) exported {
 		}
 	}
 	return metrics
+}
+
+// standBy is a replica that waits to lead until its context ends.
+func standBy(t *testing.T, observer *lockmw.Observer) {
+	const key = "lead:billing"
+	locks := lockmw.NewLocal()
+	usertest.Occupy(t, locks, key)
+	contended, waits := usertest.OnContended(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var replica sync.WaitGroup
+	replica.Go(func() {
+		err := lockmw.Lead(ctx, locks, key, func(context.Context) error { return nil }, lockmw.WithObserver(observer), contended)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Lead returned %v", err)
+		}
+	})
+	waits()
+	cancel()
+	replica.Wait()
 }
 
 func readDashboard(t *testing.T) []byte {
