@@ -145,7 +145,8 @@ func (t *tracer) failed(ctx context.Context, a lockmw.Attempt, err error) {
 	defer s.mu.Unlock()
 	s.Enter(observe.Over)
 	o := observe.OutcomeOf(err)
-	s.contended = s.contended || o == observe.NotAcquired
+	_, settled := errors.AsType[*core.SettledError](err)
+	s.contended = s.contended || o == observe.NotAcquired && !settled
 	if e, ok := errors.AsType[*lockmw.Error](err); ok {
 		s.link(e.Holders)
 	}

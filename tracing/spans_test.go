@@ -14,6 +14,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/tracing"
@@ -216,5 +218,23 @@ func TestContextsOfOtherObserversAreKept(t *testing.T) {
 	<-ctx.Done()
 	if !errors.Is(context.Cause(ctx), why) {
 		t.Errorf("cause is %v, want the caller's", context.Cause(ctx))
+	}
+}
+
+// A repetition gets its answer without the lock, which is free.
+func TestAReplayIsNotContended(t *testing.T) {
+	m := newTelemetry(t)
+	once := idempotency.New(usertest.Client(t, redistest.Mini(t), lockmw.WithObserver(m.observer)))
+	for range 2 {
+		_, err := idempotency.Do(t.Context(), once, idempotency.Key{Scope: "user-7", ID: "order-1"}, "tea", idempotency.Refuse,
+			func(_ context.Context, in string) (string, error) { return in, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	spans := m.spans.Ended()
+	replay := attributesOf(spans[len(spans)-1])
+	if replay["error.type"] != "lock_settled" || replay["distributed_lock.contended"] != false {
+		t.Errorf("the span of the replay has %v", replay)
 	}
 }
