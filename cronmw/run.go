@@ -30,12 +30,26 @@ func Run(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Sch
 		if at = next(schedule, at); at.IsZero() {
 			return ErrNoNext
 		}
-		if !pause.For(ctx, time.Until(at)) {
+		if !await(ctx, at, time.Now) {
 			return context.Cause(ctx)
 		}
 		ran, err := lockmw.Once(ctx, locks, key, tick(schedule, at), job, opts...)
 		done(at, ran, err)
 	}
+}
+
+// rereadEvery is how often a wait reads the clock.
+const rereadEvery = 5 * time.Second
+
+// await returns true at a time of the clock now, or false when ctx ends. A single timer would not do: it does not follow a step of
+// the clock, and stops while the machine sleeps.
+func await(ctx context.Context, at time.Time, now func() time.Time) bool {
+	for left := at.Sub(now()); left > 0; left = at.Sub(now()) {
+		if !pause.For(ctx, min(left, rereadEvery)) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // next returns the first time after both now and the last time, because the clock may have been set back. Round removes the
