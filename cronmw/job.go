@@ -18,11 +18,11 @@ import (
 // The Job then waits as another replica does. It calls done with ErrNotDue if the Cron has started it at a time that the schedule does
 // not have, so begin the schedule with CRON_TZ. ctx has to outlive the Cron.
 //
-// Job panics if the schedule is a constant delay: see ErrConstantDelay.
+// Job panics if the schedule is a constant delay (see ErrConstantDelay), and if the schedule, job or done is nil.
 func Job(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Schedule, job func(context.Context) error, done Done,
 	opts ...lockmw.Option,
 ) cron.Job {
-	if err := check(schedule); err != nil {
+	if err := check(schedule, job, done); err != nil {
 		panic(err)
 	}
 	return cron.FuncJob(func() {

@@ -101,8 +101,40 @@ func TestACronJobThatNeverRunsEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cronmw.Run(t.Context(), lockmw.NewLocal(), "k", schedule, nil, nil); !errors.Is(err, cronmw.ErrNoNext) {
+	if err := cronmw.Run(t.Context(), lockmw.NewLocal(), "k", schedule, noJob, noDone); !errors.Is(err, cronmw.ErrNoNext) {
 		t.Errorf("%v, want ErrNoNext", err)
+	}
+}
+
+func noJob(context.Context) error { return nil }
+
+func noDone(time.Time, bool, error) {}
+
+// Otherwise the process would panic at the first time of the schedule.
+func TestWhatIsNilIsRefusedBeforeTheFirstTime(t *testing.T) {
+	schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, given := range map[string]struct {
+		schedule cron.Schedule
+		job      func(context.Context) error
+		done     cronmw.Done
+	}{"schedule": {nil, noJob, noDone}, "job": {schedule, nil, noDone}, "done": {schedule, noJob, nil}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := usertest.Recovered(func() {
+			if err := cronmw.Run(ctx, lockmw.NewLocal(), "k", given.schedule, given.job, given.done); !errors.Is(err, lockmw.ErrInvalidOption) {
+				t.Errorf("Run without a %s: %v", name, err)
+			}
+		})
+		if err != nil {
+			t.Errorf("Run without a %s panicked: %v", name, err)
+		}
+		err = usertest.Recovered(func() { cronmw.Job(ctx, lockmw.NewLocal(), "k", given.schedule, given.job, given.done) })
+		if !errors.Is(err, lockmw.ErrInvalidOption) {
+			t.Errorf("Job without a %s: %v", name, err)
+		}
 	}
 }
 
@@ -112,10 +144,10 @@ func TestAConstantDelayIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, schedule := range []cron.Schedule{every, cronmw.Within(time.Minute, every)} {
-		if err := cronmw.Run(t.Context(), lockmw.NewLocal(), "k", schedule, nil, nil); !errors.Is(err, cronmw.ErrConstantDelay) {
+		if err := cronmw.Run(t.Context(), lockmw.NewLocal(), "k", schedule, noJob, noDone); !errors.Is(err, cronmw.ErrConstantDelay) {
 			t.Errorf("Run: %v, want ErrConstantDelay", err)
 		}
-		err := usertest.Recovered(func() { cronmw.Job(t.Context(), lockmw.NewLocal(), "k", schedule, nil, nil) })
+		err := usertest.Recovered(func() { cronmw.Job(t.Context(), lockmw.NewLocal(), "k", schedule, noJob, noDone) })
 		if !errors.Is(err, cronmw.ErrConstantDelay) {
 			t.Errorf("Job panics with %v, want ErrConstantDelay", err)
 		}

@@ -1,7 +1,9 @@
 package cronmw
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -60,8 +62,11 @@ func latest(schedule cron.Schedule, now time.Time) (at time.Time) {
 	return at
 }
 
-// check refuses a schedule whose times differ from replica to replica.
-func check(schedule cron.Schedule) error {
+// check refuses arguments that are nil, and a schedule whose times differ from replica to replica.
+func check(schedule cron.Schedule, job func(context.Context) error, done Done) error {
+	if schedule == nil || job == nil || done == nil {
+		return fmt.Errorf("cronmw: %w: the schedule, the job or done is nil", lockmw.ErrInvalidOption)
+	}
 	if l, ok := schedule.(limited); ok {
 		schedule = l.Schedule
 	}
