@@ -65,11 +65,6 @@ func Idempotent(once *idempotency.Runner, caller func(context.Context) (string, 
 		if answer, done := run.Replay(); done {
 			return replay(ctx, answer)
 		}
-		if ended := run.Context(); ended.Err() != nil { // nobody waits for the work any more
-			err := idempotencyError(context.Cause(ended))
-			_ = run.Forget() // if this fails, the outcome stays unknown
-			return nil, err
-		}
 		return handle(run, req, handler)
 	}
 }

@@ -156,11 +156,6 @@ func (m *idempotent) serve(w http.ResponseWriter, r *http.Request, id string, ne
 		m.replay(w, r, &answer)
 		return
 	}
-	if ended := run.Context(); ended.Err() != nil { // nobody waits for the work any more
-		err := fmt.Errorf("%w: begun too late: %w", lockmw.ErrUnavailable, context.Cause(ended))
-		m.refuse(w, r, errors.Join(err, run.Forget()), false)
-		return
-	}
 	m.run(w, r, body, run, next)
 }
 

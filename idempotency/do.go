@@ -41,11 +41,6 @@ func Do[In, Out any](
 		r.report(ctx, key, nil, observe.CallReplayed)
 		return out, nil
 	}
-	if ended := run.ctx; ended.Err() != nil { // fn would only fail, and leave an unknown outcome
-		err := beginError(ended, ended.Err())
-		_ = run.Forget() // if this fails, the outcome stays unknown
-		return out, &Error{Op: "begin", Err: err}
-	}
 	defer run.giveUp() // also after a panic or runtime.Goexit
 	out, err = fn(run.Context(), in)
 	if err != nil {

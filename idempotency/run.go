@@ -129,6 +129,13 @@ func (run *Run) Forget() error { return run.endWith(Forget) }
 // Leave ends a run whose outcome is unknown, and releases the lock. The policy of the next repetition decides.
 func (run *Run) Leave() error { return run.endWith(Leave) }
 
+// drop is Forget for a run that the caller never sees, so observers are told only that the call was refused.
+func (run *Run) drop() error {
+	run.ended.Store(true)
+	_, err := run.runner.records.finish(run, End{Key: run.claim.Key, Run: run.id, Outcome: Forget})
+	return err
+}
+
 func (run *Run) endWith(o Outcome) error {
 	if _, err := run.end(End{Key: run.claim.Key, Run: run.id, Outcome: o}); err != nil {
 		return &Error{Op: "record", Err: unavailable(err)}

@@ -110,7 +110,7 @@ type claim struct {
 // Answer: see Run.Replay. Such a Run needs no end.
 //
 // Begin waits for a run that is in flight: see WithWait. It returns an *Error. With an error of lockmw, such as ErrUnavailable,
-// nothing has run and nothing is recorded.
+// nothing has run and nothing is recorded. That includes a call whose context ends while its run begins.
 func (r *Runner) Begin(ctx context.Context, key Key, f Fingerprint, policy Policy) (*Run, error) {
 	run, err := r.beginWith(ctx, key, f, policy, nil)
 	if err != nil {
@@ -124,6 +124,9 @@ func (r *Runner) Begin(ctx context.Context, key Key, f Fingerprint, policy Polic
 // beginWith is Begin without a report.
 func (r *Runner) beginWith(ctx context.Context, key Key, f Fingerprint, policy Policy, lock []lockmw.Option) (*Run, error) {
 	run, err := r.begin(ctx, key, f, policy, lock)
+	if err == nil && run.replay == nil && run.ctx.Err() != nil { // the work would only fail, and leave an unknown outcome
+		err = errors.Join(beginError(run.ctx, run.ctx.Err()), run.drop())
+	}
 	if err != nil {
 		if e, ok := errors.AsType[*Error](err); ok {
 			return nil, e

@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,8 +86,12 @@ func TestAnOldKeyIsRefused(t *testing.T) {
 func TestACallThatEndsBeforeItBeginsHasDoneNothing(t *testing.T) {
 	t.Parallel()
 	leave := func() {}
+	var outcomes []string
 	locks := usertest.Client(t, redistest.Mini(t), lockmw.WithObserver(&lockmw.Observer{
 		Acquired: func(ctx context.Context, _ lockmw.Attempt, _ lockmw.Acquisition) context.Context { leave(); return ctx },
+		Idempotent: func(_ context.Context, _ lockmw.Attempt, c lockmw.IdempotentCall) {
+			outcomes = append(outcomes, c.Outcome)
+		},
 	}))
 	once, s := idempotency.New(locks), &shop{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -98,6 +103,9 @@ func TestACallThatEndsBeforeItBeginsHasDoneNothing(t *testing.T) {
 	isError(t, err, context.Canceled)
 	if e, ok := errors.AsType[*idempotency.Error](err); !ok || e.Op != "begin" {
 		t.Errorf("the error is %#v, want an *Error of Op begin", err)
+	}
+	if !slices.Equal(outcomes, []string{"canceled"}) {
+		t.Errorf("observers saw %q, want one call that was cancelled", outcomes)
 	}
 	leave = func() {}
 	if got, err := s.do(once, "tea", idempotency.Refuse); err != nil || got.Number != 1 {
