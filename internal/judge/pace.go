@@ -24,27 +24,18 @@ const (
 	paceIdle = 3 * time.Millisecond // usual lateness of a goroutine or an answer
 )
 
-// A Run is something that has an end, such as a test.
-type Run interface {
-	Cleanup(func()) // registers a function for the end
-	Logf(format string, args ...any)
+// NewPace measures delays until stop.
+func NewPace() (p *Pace, stop func()) {
+	p = &Pace{due: make(map[string]time.Time)}
+	stop = p.measure("", nil)
+	return p, stop
 }
 
-// NewPace measures delays until the end of t.
-func NewPace(t Run) *Pace {
-	p := &Pace{due: make(map[string]time.Time)}
-	t.Cleanup(func() {
-		t.Logf("goroutines and servers were late by %v in total", p.lost(time.Time{}, time.Now()).Round(time.Millisecond))
-	})
-	p.measure(t, "", nil)
-	return p
-}
-
-// Watch also measures the delays of a server until the end of t. ask sends a trivial request and waits for the answer.
-func (p *Pace) Watch(t Run, server string, ask func()) { p.measure(t, server, ask) }
+// Watch also measures the delays of a server until stop. ask sends a trivial request and waits for the answer.
+func (p *Pace) Watch(server string, ask func()) (stop func()) { return p.measure(server, ask) }
 
 // measure measures a server, or goroutines if ask is nil.
-func (p *Pace) measure(t Run, name string, ask func()) {
+func (p *Pace) measure(name string, ask func()) (stop func()) {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -69,10 +60,10 @@ func (p *Pace) measure(t Run, name string, ask func()) {
 			}
 		}
 	})
-	t.Cleanup(func() {
+	return func() {
 		close(quit)
 		wg.Wait()
-	})
+	}
 }
 
 // begin records when an event is due.
@@ -134,63 +125,12 @@ func (p *Pace) lost(from, to time.Time) time.Duration {
 	return Sum(p.Delays(from, to))
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
+func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // Between returns the time between two instants without delays.
 func (p *Pace) Between(from, to time.Time) time.Duration { return to.Sub(from) - p.lost(from, to) }
 
 // Since is Between from and now.
 func (p *Pace) Since(from time.Time) time.Duration { return p.Between(from, time.Now()) }
-
-// Wait reports whether done is closed within the given time without delays.
-func (p *Pace) Wait(done <-chan struct{}, within time.Duration) bool {
-	start := time.Now()
-	for left := within; ; {
-		limit := time.NewTimer(left)
-		select {
-		case <-done:
-			limit.Stop()
-			return true
-		case <-limit.C:
-		}
-		if left = within - p.Since(start); left <= 0 {
-			return false
-		}
-	}
-}
-
-// Await waits until done returns "". After the given time without delays it returns done's last result.
-func (p *Pace) Await(within time.Duration, done func() string) (missing string) {
-	start := time.Now()
-	limit := time.NewTimer(within)
-	defer limit.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		missing = done()
-		if missing == "" {
-			return ""
-		}
-		select {
-		case <-limit.C:
-			left := within - p.Since(start)
-			if left <= 0 {
-				return missing
-			}
-			limit.Reset(left)
-		case <-tick.C:
-		}
-	}
-}

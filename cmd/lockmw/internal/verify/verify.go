@@ -76,9 +76,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		Address: o.Address, Prefix: o.Prefix, Lease: o.Lease, Patience: 5*o.Lease + 10*slack, Replicas: o.Replicas, SlottedKeys: o.SlottedKeys,
 		Share: o.Share * scriptShare / float64(o.Processes),
 	}
-	var ends life
-	defer ends.end()
-	r.pace = judge.NewPace(&ends)
+	pace, ends := judge.NewPace()
+	defer ends()
+	r.pace = pace
 	r.server = newWatch(o.Client)
 	r.ledger = newLedger(r.server, r.keys, r.setup.Patience)
 	started := time.Now()

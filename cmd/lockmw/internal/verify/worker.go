@@ -71,9 +71,9 @@ func work(connect Connect, orders *json.Decoder, reports *json.Encoder) error {
 	defer stop()
 	w.ctx = ctx
 	w.budget = newBudget(w.Cost, w.Share)
-	var ends life
-	defer ends.end()
-	w.pace = judge.NewPace(&ends)
+	pace, ends := judge.NewPace()
+	defer ends()
+	w.pace = pace
 	rdb, err := connect(w.Address, func(dial Dial) *wire.Wire {
 		w.wire = wire.New(dial)
 		w.wire.Watch(w.sending)
@@ -93,21 +93,6 @@ func work(connect Connect, orders *json.Decoder, reports *json.Encoder) error {
 	w.wg.Wait()
 	w.report(&report{Report: judge.Report{Event: wrote}, Scripts: w.budget.spent()})
 	return err
-}
-
-// A life runs functions at its end.
-type life struct{ cleanups []func() }
-
-// Cleanup implements judge.Run.
-func (l *life) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
-
-// Logf implements judge.Run.
-func (l *life) Logf(string, ...any) {}
-
-func (l *life) end() {
-	for _, f := range l.cleanups {
-		f()
-	}
 }
 
 // options are the options of every Client of a run.

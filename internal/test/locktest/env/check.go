@@ -55,7 +55,7 @@ func (c *Checks) Ends(ctx context.Context) bool {
 // Eventually waits until done returns "". After within it reports done's last result.
 func (c *Checks) Eventually(within time.Duration, done func() string) {
 	c.T.Helper()
-	if missing := c.Pace.Await(within, done); missing != "" {
+	if missing := Await(c.Pace, within, done); missing != "" {
 		c.T.Errorf("after %v: %s", within, missing)
 	}
 }

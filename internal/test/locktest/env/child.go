@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/leak"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/lockmw"
@@ -73,7 +72,7 @@ func (s ChildSpec) run(roles Roles, configs []Config, orders *json.Decoder, repo
 		err = nil
 	}
 	err = errors.Join(err, c.Close())
-	if left := (*judge.Pace)(nil).Await(Patience, func() string { return engineGoroutine(leak.Goroutines{}) }); left != "" {
+	if left := Await(nil, Patience, func() string { return engineGoroutine(leak.Goroutines{}) }); left != "" {
 		err = errors.Join(err, errors.New(left))
 	}
 	return err

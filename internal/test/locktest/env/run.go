@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmw/go/internal/judge"
 	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/suite"
 )
@@ -24,7 +23,7 @@ func Run(t *testing.T, c Config, groups []Group) {
 			t.Parallel()
 			c.shared = share(t, c.Server(t)) // skips all scenarios if there is no server
 		}
-		c.pace = judge.NewPace(t)
+		c.pace = newPace(t)
 		watch(t, c.pace, c.shared)
 	}
 	switch {

@@ -32,10 +32,10 @@ func asGuest(o *redis.Options) { o.Username, o.Password = guest, "-" }
 func watch(t testing.TB, pace *judge.Pace, d redistest.Deployment) {
 	for _, s := range d.Servers() {
 		rdb := s.NewClient(t, func(o *redis.Options) { o.ReadTimeout = Patience })
-		pace.Watch(t, s.Addr(), func() {
+		t.Cleanup(pace.Watch(s.Addr(), func() {
 			if err := rdb.Ping(context.Background()).Err(); err != nil { // also while the test ends
 				t.Errorf("a shared server does not answer: %v", err)
 			}
-		})
+		}))
 	}
 }

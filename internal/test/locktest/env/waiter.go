@@ -80,7 +80,7 @@ func (e *Env) Call(ctx context.Context, l lockmw.Locker, key string, opts ...loc
 // Returns waits until the call has returned.
 func (w *Waiter) Returns(within time.Duration) bool {
 	w.E.T.Helper()
-	if w.Returned() || w.E.Pace.Wait(w.Done, within) { // with a limit of 0, a returned call must win
+	if w.Returned() || Wait(w.E.Pace, w.Done, within) { // with a limit of 0, a returned call must win
 		return true
 	}
 	w.E.T.Errorf("the call has not returned after %v, %s", within, w.late())

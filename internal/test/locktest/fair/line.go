@@ -130,7 +130,7 @@ func (q *line) standsWithin(d time.Duration) {
 		return
 	}
 	want := q.names()
-	missing := q.e.Pace.Await(d, func() string {
+	missing := env.Await(q.e.Pace, d, func() string {
 		if got := queue(q.e, q.key); !slices.Equal(got, want) {
 			return fmt.Sprintf("the queue is %q, want %q", got, want)
 		}

@@ -86,7 +86,7 @@ func outlive(e *env.Env, holds ...*kept) {
 // every calls do n times, at intervals of d. The intervals are longer on a busy machine.
 func every(e *env.Env, d time.Duration, n int, do func()) {
 	for range n {
-		e.Pace.Wait(nil, d)
+		env.Wait(e.Pace, nil, d)
 		do()
 	}
 }

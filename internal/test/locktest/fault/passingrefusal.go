@@ -65,7 +65,7 @@ func (r refusal) passes(e *env.Env) {
 	}
 	e.Is("the cause of the context's end", context.Cause(short), lockmw.ErrLost)
 	for range 2 { // the call returns the first refusal only after it has met the second
-		if !e.Pace.Wait(refused, env.Patience) {
+		if !env.Wait(e.Pace, refused, env.Patience) {
 			e.T.Fatal("the server did not refuse a poll")
 		}
 	}

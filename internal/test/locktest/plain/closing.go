@@ -151,7 +151,7 @@ func shutdownWaits(e *env.Env) {
 	}
 	e.Busy(b, key)
 	e.Unlock(ctx, held)
-	if !e.Pace.Wait(returned, e.Soon) {
+	if !env.Wait(e.Pace, returned, e.Soon) {
 		e.T.Error("Shutdown did not return after the hold ended")
 	} else if shutdown != nil {
 		e.T.Errorf("Shutdown: %v", shutdown)

@@ -170,7 +170,7 @@ func shutdownWaitsForReaders(e *env.Env) {
 		release(e, holds[0])
 		holds = holds[1:]
 	}
-	if !e.Pace.Wait(returned, e.Soon) {
+	if !env.Wait(e.Pace, returned, e.Soon) {
 		e.T.Error("Shutdown did not return after the last hold ended")
 	} else if shutdown != nil {
 		e.T.Errorf("Shutdown: %v", shutdown)
