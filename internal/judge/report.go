@@ -26,18 +26,14 @@ type Report struct {
 
 // The events of a call. A hold is exclusive from Granted until the time or the Deadline of Ended, whichever comes first.
 const (
-	Queued   = "queued"   // the call has to wait
-	Failed   = "failed"   // the call failed
-	Granted  = "granted"  // the call received the lock
-	Renewed  = "renewed"  // the hold has a new deadline
-	Shared   = "shared"   // the hold is about to become a read hold
-	Ended    = "ended"    // the hold's context has ended, or Unlock is about to be called
-	Watching = "watching" // the child begins to poll the hold's context
-	Watched  = "watched"  // … and saw its end
-	Late     = "late"     // … and found it alive after the deadline
-	Done     = "done"     // Unlock has returned
-
-	Downgraded = "downgraded" // Downgrade has returned
+	Queued  = "queued"  // the call has to wait
+	Failed  = "failed"  // the call failed
+	Granted = "granted" // the call received the lock
+	Renewed = "renewed" // the hold has a new deadline
+	Shared  = "shared"  // the hold is about to become a read hold
+	Ended   = "ended"   // the hold's context has ended, or Unlock is about to be called
+	Late    = "late"    // the hold's context was alive after the deadline
+	Done    = "done"    // Unlock has returned
 )
 
 // Because adds an error to a report.

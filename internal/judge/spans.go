@@ -114,23 +114,6 @@ func (a *Spans) era(token int64) int {
 // Follows reports whether a token may come after another one.
 func Follows(token, before int64, reads bool) bool { return token > before || reads && token == before }
 
-// Violations checks all holds.
-func (a *Spans) Violations() (violations []Violation) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for key, spans := range a.keys {
-		sortByStart(spans)
-		for i := range spans {
-			violations = append(violations, a.check(key, spans[:i+1])...)
-		}
-	}
-	return violations
-}
-
-func sortByStart(spans []*Span) {
-	slices.SortFunc(spans, func(a, b *Span) int { return cmp.Compare(a.From, b.From) })
-}
-
 // check compares the last of these spans with the others.
 func (a *Spans) check(key string, spans []*Span) (violations []Violation) {
 	s, earlier := spans[len(spans)-1], spans[:len(spans)-1]
@@ -188,7 +171,7 @@ func (a *Spans) Settle(before time.Duration) (violations []Violation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key, spans := range a.keys {
-		sortByStart(spans)
+		slices.SortFunc(spans, func(a, b *Span) int { return cmp.Compare(a.From, b.From) })
 		n, _ := slices.BinarySearchFunc(spans, before, func(s *Span, t time.Duration) int { return cmp.Compare(s.From, t) })
 		var last, written *Span // with the greatest tokens
 		for i, s := range spans[:n] {

@@ -1,9 +1,6 @@
 package judge
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // A Violation is a broken guarantee.
 type Violation struct {
@@ -12,8 +9,6 @@ type Violation struct {
 	At   time.Duration // by the machine's clock
 	Text string
 }
-
-func (v Violation) String() string { return fmt.Sprintf("%q: %s", v.Key, v.Text) }
 
 // A Kind says which guarantee was broken.
 type Kind string

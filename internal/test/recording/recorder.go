@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -271,7 +272,8 @@ func (r *Recorder) Grants(key string) int {
 	return r.record(key).grants
 }
 
-// Violations returns the first violations, and the number of calls that have not returned.
+// Violations returns the first violations, and the number of calls that have not returned. Another call does not return again what
+// holds of several processes have violated.
 func (r *Recorder) Violations() []string {
 	const most = 10
 	r.mu.Lock()
@@ -280,8 +282,8 @@ func (r *Recorder) Violations() []string {
 	if n := len(r.violations) - most; n > 0 {
 		all = append(all, fmt.Sprintf("… and %d more", n))
 	}
-	for _, v := range r.spans.Violations() {
-		all = append(all, v.String())
+	for _, v := range r.spans.Settle(math.MaxInt64) {
+		all = append(all, fmt.Sprintf("%q: %s", v.Key, v.Text))
 	}
 	if r.pending > 0 {
 		all = append(all, fmt.Sprintf("%d calls have not returned", r.pending))

@@ -145,7 +145,7 @@ func (c *HeldCall) downgrade() {
 		return
 	}
 	c.report(judge.Report{Event: judge.Shared})
-	c.report(judge.Report{Event: judge.Downgraded}.Because(c.H.Locker.(Sides).RW.Downgrade(context.Background(), hold)))
+	c.report(judge.Report{Event: downgraded}.Because(c.H.Locker.(Sides).RW.Downgrade(context.Background(), hold)))
 }
 
 // taken returns the hold, or nil after reporting a failure.
@@ -159,6 +159,13 @@ func (c *HeldCall) taken() *lockmw.Hold {
 	return hold
 }
 
+// The events of this package.
+const (
+	watching   = "watching"   // the child begins to poll the hold's context
+	Watched    = "watched"    // … and saw its end
+	downgraded = "downgraded" // Downgrade has returned
+)
+
 // watch polls the hold's context in a loop until it ends. If the process resumes after the end of the lease, the first
 // check must already see the end, even before any timer has fired.
 func (c *HeldCall) watch() {
@@ -166,11 +173,11 @@ func (c *HeldCall) watch() {
 	if hold == nil {
 		return
 	}
-	c.report(judge.Report{Event: judge.Watching})
+	c.report(judge.Report{Event: watching})
 	for first := true; ; {
 		before := time.Now()
 		if c.ctx.Err() != nil {
-			c.report(judge.Report{Event: judge.Watched})
+			c.report(judge.Report{Event: Watched})
 			return
 		}
 		if first && !before.Before(hold.Deadline()) {

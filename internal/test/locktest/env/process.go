@@ -182,5 +182,5 @@ func (c *Remote) Released() {
 func (c *Remote) Watch() {
 	c.P.E.T.Helper()
 	c.P.Child.Order(Order{Do: "watch", Call: c.N})
-	c.Await(judge.Watching, Patience)
+	c.Await(watching, Patience)
 }

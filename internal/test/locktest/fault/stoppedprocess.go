@@ -30,7 +30,7 @@ func stoppedHolder(e *env.Env) {
 		e.T.Error("the next holder's entry was refused")
 	}
 	p.Child.Resume(e.TB)
-	seen := theirs.Await(judge.Watched, env.Patience) // at the first check; otherwise it reports Late
+	seen := theirs.Await(env.Watched, env.Patience) // at the first check; otherwise it reports Late
 	if seen.Deadline > judge.MachineTime(stopped.Add(lease)) {
 		e.T.Errorf("the hold's deadline moved while its process was stopped")
 	}
