@@ -2,12 +2,9 @@ package wire
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // A Command is a command that was sent to the server, as a list of words.
@@ -35,47 +32,11 @@ func (c Command) Concerns(s string) bool {
 	return slices.ContainsFunc(c, func(word string) bool { return strings.Contains(word, s) })
 }
 
-// Run sends c again, through rdb.
-func (c Command) Run(ctx context.Context, rdb redis.UniversalClient) (any, error) {
-	args := make([]any, len(c))
-	for i, word := range c {
-		args[i] = word
-	}
-	return rdb.Do(ctx, args...).Result()
-}
-
-// Record begins to record every command, and discards earlier records.
-func (w *Wire) Record() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.recorded = new([]Command)
-}
-
 // Watch calls f with every command, before it is sent. f must be quick, and must not use w.
 func (w *Wire) Watch(f func(Command)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.watch = f
-}
-
-// note records a command; w.mu is held.
-func (w *Wire) note(c Command) {
-	if w.recorded != nil {
-		*w.recorded = append(*w.recorded, c)
-	}
-	if w.watch != nil {
-		w.watch(c)
-	}
-}
-
-// Sent returns the commands since Record, in the order in which they were written.
-func (w *Wire) Sent() []Command {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.recorded == nil {
-		return nil
-	}
-	return slices.Clone(*w.recorded)
 }
 
 // A parser extracts commands from the bytes of a connection: arrays of bulk strings.

@@ -13,32 +13,26 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // A Wire carries a client's connections to a server, or to several. It is safe for concurrent use.
 type Wire struct {
 	dial func(ctx context.Context, addr string) (net.Conn, error)
 
-	mu       sync.Mutex
-	conns    map[*wireConn]struct{}
-	faults   []*Fault // those that still wait for their command
-	silent   bool
-	deaf     bool
-	down     bool
-	delay    time.Duration
-	recorded *[]Command    // nil: nothing is recorded
-	watch    func(Command) // nil: nobody watches
+	mu     sync.Mutex
+	conns  map[*wireConn]struct{}
+	faults []*Fault // those that still wait for their command
+	silent bool
+	deaf   bool
+	down   bool
+	delay  time.Duration
+	watch  func(Command) // nil: nobody watches
 }
 
 // New returns an undisturbed Wire, whose connections are made by dial.
 func New(dial func(ctx context.Context, addr string) (net.Conn, error)) *Wire {
 	return &Wire{dial: dial, conns: make(map[*wireConn]struct{})}
 }
-
-// Use makes a client's connections run through w.
-func (w *Wire) Use(opts *redis.Options) { opts.Dialer = w.Dial }
 
 // Dial is a Dialer of go-redis.
 func (w *Wire) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -238,9 +232,9 @@ func (c *wireConn) Write(b []byte) (int, error) {
 		w.mu.Unlock()
 		return 0, io.EOF
 	}
-	if w.recorded != nil || w.watch != nil {
+	if w.watch != nil {
 		for _, command := range c.parser.parse(b) {
-			w.note(command)
+			w.watch(command)
 		}
 	}
 	if w.deaf {

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/lockmw/go/internal/wire"
 )
 
 // Nodes are servers that do not know one another.
@@ -47,7 +45,7 @@ func (n *Nodes) Options() *redis.UniversalOptions {
 
 // NewWire returns an undisturbed Wire to all nodes.
 func (n *Nodes) NewWire() *Wire {
-	return wire.New(func(ctx context.Context, addr string) (net.Conn, error) {
+	return newWire(func(ctx context.Context, addr string) (net.Conn, error) {
 		for _, s := range n.all {
 			if s.addr == addr {
 				return s.dial(ctx, addr)

@@ -218,7 +218,7 @@ func TestRecordedCommandsRunAgain(t *testing.T) {
 		if len(sent) != 2 || sent[1].IsScript() || !sent[1].Concerns("a\r\nb") {
 			t.Fatalf("recorded %q", sent)
 		}
-		if n, err := sent[0].Run(t.Context(), other); err != nil || n != int64(10) {
+		if n, err := redistest.Rerun(t.Context(), other, sent[0]); err != nil || n != int64(10) {
 			t.Errorf("run again: %v, %v; want 10", n, err)
 		}
 	})

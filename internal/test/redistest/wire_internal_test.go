@@ -5,15 +5,13 @@ import (
 	"net"
 	"testing"
 	"time"
-
-	"github.com/lockmw/go/internal/wire"
 )
 
 func TestCutBreaksAConnectionThatIsBeingMade(t *testing.T) {
 	client, server := net.Pipe()
 	defer server.Close()
 	var w *Wire
-	w = wire.New(func(context.Context, string) (net.Conn, error) {
+	w = newWire(func(context.Context, string) (net.Conn, error) {
 		w.Cut()
 		return client, nil
 	})
@@ -29,7 +27,7 @@ func TestCutBreaksAConnectionThatIsBeingMade(t *testing.T) {
 func TestAFaultMeetsTheNextCommandIfTheFirstIsGivenUp(t *testing.T) {
 	for kind, expect := range map[string]func(w *Wire, match ...string) *Fault{"HoldReply": (*Wire).HoldReply, "LoseReply": (*Wire).LoseReply} {
 		var servers []net.Conn
-		w := wire.New(func(context.Context, string) (net.Conn, error) {
+		w := newWire(func(context.Context, string) (net.Conn, error) {
 			client, server := net.Pipe()
 			servers = append(servers, server)
 			return newPipe(client), nil

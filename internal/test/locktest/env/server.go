@@ -205,7 +205,7 @@ func (s *Server) Rerun(commands []redistest.Command, key string, check func()) {
 			continue
 		}
 		n++
-		if _, err := c.Run(s.e.Ctx, s.Admin); err != nil {
+		if _, err := redistest.Rerun(s.e.Ctx, s.Admin, c); err != nil {
 			s.e.T.Errorf("rerun: %v", err)
 		}
 		if check(); s.e.T.Failed() {
