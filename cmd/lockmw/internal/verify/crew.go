@@ -108,15 +108,10 @@ func (m *member) awaitReady() bool {
 
 func (m *member) order(o order) { _ = m.child.Orders.Encode(o) } // a process that has ended is noticed by its reports
 
-// ask orders a call for a key, which waits for at most the given time.
-func (m *member) ask(key string, wait time.Duration) *entry {
-	return m.askFor(order{Do: doHold, Key: key, For: wait})
-}
-
-// askFor orders a call.
-func (m *member) askFor(o order) *entry {
+// ask orders a call for a key, which waits for at most the given time. The lease is 0 for the usual one.
+func (m *member) ask(key string, wait, lease time.Duration) *entry {
 	m.lastCall++
-	o.N = m.lastCall
+	o := order{Do: doHold, N: m.lastCall, Key: key, For: wait, Lease: lease}
 	m.run.ledger.mu.Lock()
 	e := m.run.ledger.entry(m, &report{Report: judge.Report{Call: -o.N, Key: o.Key}, Kind: Plain})
 	m.run.ledger.mu.Unlock()

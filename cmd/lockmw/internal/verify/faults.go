@@ -86,12 +86,12 @@ func (r *run) replace(i int) error {
 func (r *run) bereave(f fault, victim, heir *member) {
 	r.strikes++
 	key := lockmw.Key("probe", strconv.Itoa(r.strikes%8))
-	held := victim.ask(key, r.o.Lease+slack)
+	held := victim.ask(key, r.o.Lease+slack, 0)
 	defer victim.release(held)
 	if got, ok := r.ledger.await(held, patience, judge.Granted, judge.Failed, wrong); !ok || got.Event != judge.Granted {
 		return
 	}
-	waits := heir.ask(key, r.o.Lease+3*slack)
+	waits := heir.ask(key, r.o.Lease+3*slack, 0)
 	defer heir.release(waits)
 	if got, ok := r.ledger.await(waits, patience, judge.Queued, judge.Granted, judge.Failed, wrong); !ok || got.Event != judge.Queued {
 		return
@@ -173,7 +173,7 @@ func (r *run) failOver(ctx context.Context) error {
 	for _, m := range r.members {
 		for i := range ballastEach {
 			key := lockmw.Key("ballast", strconv.Itoa(m.number), strconv.Itoa(i))
-			all = append(all, ballast{m, m.askFor(order{Do: doHold, Key: key, For: patience, Lease: ballastLease})})
+			all = append(all, ballast{m, m.ask(key, patience, ballastLease)})
 		}
 	}
 	held := all[:0]
@@ -190,7 +190,7 @@ func (r *run) failOver(ctx context.Context) error {
 	var rivals []ballast
 	for i, b := range held {
 		m := r.members[(i/ballastEach+1)%len(r.members)]
-		rivals = append(rivals, ballast{m, m.askFor(order{Do: doHold, Key: b.e.key, For: slack, Lease: ballastLease})})
+		rivals = append(rivals, ballast{m, m.ask(b.e.key, slack, ballastLease)})
 	}
 	for _, b := range rivals {
 		r.ledger.await(b.e, slack+grace, judge.Granted, judge.Failed, wrong)
