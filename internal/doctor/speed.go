@@ -83,27 +83,26 @@ func (e *examination) timePairs(ctx context.Context) (took []time.Duration, err 
 		return nil, err
 	}
 	defer locks.Close()
-	key := lockmw.Key("doctor", rand.Text())
-	for i := range pairs + 1 {
-		one, err := TimePair(ctx, locks, key)
+	return TimePairs(ctx, locks, lockmw.Key("doctor", rand.Text()), func(n int) bool { return n < pairs })
+}
+
+// TimePairs takes and releases a free lock, and returns the time of each pair. more reports whether to continue after n pairs. One
+// pair before the first is not measured, because it loads the scripts.
+func TimePairs(ctx context.Context, locks *lockmw.Client, key string, more func(n int) bool) (took []time.Duration, err error) {
+	for i := 0; i == 0 || more(len(took)); i++ {
+		begun := time.Now()
+		_, hold, err := locks.TryLock(ctx, key)
+		if err == nil {
+			_, err = unlock(hold)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 { // the first one loads the scripts
-			took = append(took, one)
+		if i > 0 {
+			took = append(took, time.Since(begun))
 		}
 	}
 	return took, nil
-}
-
-// TimePair returns the time to take and release a free lock.
-func TimePair(ctx context.Context, locks *lockmw.Client, key string) (time.Duration, error) {
-	begun := time.Now()
-	_, hold, err := locks.TryLock(ctx, key)
-	if err == nil {
-		_, err = unlock(hold)
-	}
-	return time.Since(begun), err
 }
 
 // unlock releases a hold. It returns false if the lease ran out first, which is no error: the server, the network or this process

@@ -65,25 +65,16 @@ func (r *run) newMeter(cost time.Duration) (*meter, error) {
 }
 
 // pairs measures taking and releasing a free lock. It fails if the server cannot take locks at all.
-func (m *meter) pairs(ctx context.Context) (took []time.Duration, err error) {
+func (m *meter) pairs(ctx context.Context) ([]time.Duration, error) {
 	locks, err := lockmw.New(m.rdb, m.run.setup.options()...)
 	if err != nil {
 		return nil, err
 	}
 	defer locks.Close()
-	key := lockmw.Key("cost", rand.Text())
 	started := time.Now()
-	for i := 0; i <= costPairs && (i < 10 || time.Since(started) < costTime); i++ {
-		one, err := doctor.TimePair(ctx, locks, key)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 { // the first one loads the scripts
-			took = append(took, one)
-		}
-		m.budget.wait(ctx)
-	}
-	return took, nil
+	return doctor.TimePairs(ctx, locks, lockmw.Key("cost", rand.Text()), func(n int) bool {
+		return m.budget.wait(ctx) && n < costPairs && (n < 9 || time.Since(started) < costTime)
+	})
 }
 
 // handOvers measures the time from a release to the grant in another process.
