@@ -30,24 +30,15 @@ func (e *examination) checkScripting(ctx context.Context) {
 // checkExpiry checks whether keys live as long as a script says.
 func (e *examination) checkExpiry(ctx context.Context) {
 	e.tryMasters(ctx, "expiry", "keys expire to the millisecond", func(t *transport.Trial) ([]transport.Shortcoming, error) {
-		s, err := t.Expiry(ctx)
-		return listed(s), err
+		return t.Expiry(ctx)
 	})
 }
 
 // checkAtomicity checks whether one script runs in the middle of another.
 func (e *examination) checkAtomicity(ctx context.Context) {
 	e.tryMasters(ctx, "atomicity", "nothing was seen to run in the middle of a script", func(t *transport.Trial) ([]transport.Shortcoming, error) {
-		s, err := t.Atomicity(ctx, transport.Much)
-		return listed(s), err
+		return t.Atomicity(ctx, transport.Much)
 	})
-}
-
-func listed(s *transport.Shortcoming) []transport.Shortcoming {
-	if s == nil {
-		return nil
-	}
-	return []transport.Shortcoming{*s}
 }
 
 // tryMasters notes the shortcomings of each master. fine is the finding about a master that has none.

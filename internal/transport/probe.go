@@ -83,14 +83,11 @@ func (p *Probe) try(ctx context.Context, info map[string]string) []Shortcoming {
 	if err != nil || slices.ContainsFunc(all, func(s Shortcoming) bool { return s.Effect == Unusable }) {
 		return all
 	}
-	if s, _ := t.Expiry(ctx); s != nil {
-		all = append(all, *s)
-	}
+	expiry, _ := t.Expiry(ctx)
+	all = append(all, expiry...)
 	if IsPlain(info) {
 		return all
 	}
-	if s, _ := t.Atomicity(ctx, Little); s != nil {
-		all = append(all, *s)
-	}
-	return all
+	atomicity, _ := t.Atomicity(ctx, Little)
+	return append(all, atomicity...)
 }

@@ -132,9 +132,8 @@ end
 redis.call('DEL', KEYS[1])
 return left`
 
-// Expiry returns how the server fails to keep the lifetime of a key; nil if it keeps it.
-func (t *Trial) Expiry(ctx context.Context) (*Shortcoming, error) {
-	var found *Shortcoming
+// Expiry returns how the server fails to keep the lifetime of a key; nothing if it keeps it.
+func (t *Trial) Expiry(ctx context.Context) (found []Shortcoming, err error) {
 	for range 3 { // a server that stops in the middle of a script may look like one that rounds
 		args := make([]any, len(askedFor))
 		for i, d := range askedFor {
@@ -152,7 +151,7 @@ func (t *Trial) Expiry(ctx context.Context) (*Shortcoming, error) {
 }
 
 // judgeExpiry judges the rest in milliseconds of each lifetime in askedFor.
-func judgeExpiry(left []int64) *Shortcoming {
+func judgeExpiry(left []int64) []Shortcoming {
 	const remedy = "use a server that keeps milliseconds: see " + serversPage
 	if len(left) != len(askedFor) || slices.Contains(left, -2) { // somebody deleted the key
 		return nil
@@ -166,13 +165,13 @@ func judgeExpiry(left []int64) *Shortcoming {
 	}
 	switch {
 	case slices.Contains(left, -1):
-		return &Shortcoming{Unsafe, "PEXPIRE has no effect: the lock of a process that crashes is never free again", remedy, nil}
+		return []Shortcoming{{Unsafe, "PEXPIRE has no effect: the lock of a process that crashes is never free again", remedy, nil}}
 	case !whole:
 		return nil
 	case early > wholeWithin:
-		return &Shortcoming{Unsafe, "PEXPIRE keeps whole seconds only: a lock ends before its lease, so two callers can hold it", remedy, nil}
+		return []Shortcoming{{Unsafe, "PEXPIRE keeps whole seconds only: a lock ends before its lease, so two callers can hold it", remedy, nil}}
 	}
-	return &Shortcoming{Degraded, "PEXPIRE keeps whole seconds only: the lock of a process that crashes lasts up to a second longer", remedy, nil}
+	return []Shortcoming{{Degraded, "PEXPIRE keeps whole seconds only: the lock of a process that crashes lasts up to a second longer", remedy, nil}}
 }
 
 // wholeWithin is how much the time that passes in a script may change a rest.
@@ -201,8 +200,8 @@ var (
 	Much   = Effort{Rounds: 5, Copies: 4, Reads: 2000}
 )
 
-// Atomicity returns a Shortcoming if one script ran in the middle of another, and nil if none was seen to.
-func (t *Trial) Atomicity(ctx context.Context, e Effort) (*Shortcoming, error) {
+// Atomicity returns a Shortcoming if one script ran in the middle of another, and nothing if none was seen to.
+func (t *Trial) Atomicity(ctx context.Context, e Effort) ([]Shortcoming, error) {
 	for range e.Rounds {
 		cmds := make([]*redis.Cmd, e.Copies)
 		var copies sync.WaitGroup
@@ -215,10 +214,10 @@ func (t *Trial) Atomicity(ctx context.Context, e Effort) (*Shortcoming, error) {
 			case err != nil:
 				return nil, err
 			case interrupted == 1:
-				return &Shortcoming{
+				return []Shortcoming{{
 					Unsafe, "other commands run in the middle of a script, so two callers can hold one lock",
 					"make scripts atomic (Garnet: --lua-transaction-mode; Dragonfly: without disable-atomicity): see " + serversPage, nil,
-				}, nil
+				}}, nil
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package transport_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,12 +30,7 @@ func try(t *testing.T, rdb redis.UniversalClient) (all []transport.Shortcoming) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*transport.Shortcoming{expiry, atomicity} {
-		if s != nil {
-			all = append(all, *s)
-		}
-	}
-	return all
+	return slices.Concat(all, expiry, atomicity)
 }
 
 func TestATrialNamesWhatAServerLacks(t *testing.T) {
@@ -182,7 +178,7 @@ func TestOnlyWholeSecondsAreTakenForWholeSeconds(t *testing.T) {
 		"it does not end":     {[]int64{-1, -1, -1, -1}, "no effect"},
 	} {
 		found := transport.JudgeExpiry(tt.left)
-		if (found == nil) != (tt.fault == "") || found != nil && !strings.Contains(found.Fault, tt.fault) {
+		if (found == nil) != (tt.fault == "") || found != nil && !strings.Contains(found[0].Fault, tt.fault) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
