@@ -38,13 +38,7 @@ const (
 	bridgeSamples = 150
 )
 
-// checkBridge watches the old keys, and reports whether code without a bridge takes them.
-func (e *examination) checkBridge(ctx context.Context) {
-	for _, k := range e.options.Bridge {
-		e.watchOldKey(ctx, k)
-	}
-}
-
+// watchOldKey watches an old key, and reports whether code without a bridge takes it.
 func (e *examination) watchOldKey(ctx context.Context, k OldKey) {
 	var byBridge, alone int
 	for range bridgeSamples {

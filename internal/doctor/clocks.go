@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 )
 
@@ -12,30 +14,24 @@ const clocksDiffer = time.Second
 func (e *examination) checkClocks(ctx context.Context) {
 	const check = "clocks"
 	type reading struct{ ahead, within time.Duration }
-	var least, most, widest reading
-	n := 0
+	var all []reading
 	for _, s := range e.servers {
 		ahead, within, err := readClock(ctx, s)
 		if err != nil {
 			e.noteOf(s, check, Unknown, Remedy(err), "TIME: %v", err)
 			continue
 		}
-		r := reading{ahead, within}
-		if n == 0 || ahead < least.ahead {
-			least = r
-		}
-		if n == 0 || ahead > most.ahead {
-			most = r
-		}
-		if n == 0 || within > widest.within {
-			widest = r
-		}
-		n++
+		all = append(all, reading{ahead, within})
 	}
+	if len(all) == 0 {
+		return
+	}
+	byAhead := func(a, b reading) int { return cmp.Compare(a.ahead, b.ahead) }
+	least, most := slices.MinFunc(all, byAhead), slices.MaxFunc(all, byAhead)
+	widest := slices.MaxFunc(all, func(a, b reading) int { return cmp.Compare(a.within, b.within) })
 	const ntp = "let NTP adjust them gradually: a step of a clock ends leases early or late"
 	switch differ := most.ahead - least.ahead; {
-	case n == 0:
-	case n > 1 && differ-2*widest.within > clocksDiffer:
+	case differ-2*widest.within > clocksDiffer:
 		e.note(check, Failure, ntp, "the servers' clocks differ by %v: after a fail-over leases end early or late", differ.Round(time.Millisecond))
 	case most.ahead-most.within > clocksDiffer || -least.ahead-least.within > clocksDiffer:
 		off, side := most.ahead, "ahead of"
@@ -45,7 +41,7 @@ func (e *examination) checkClocks(ctx context.Context) {
 		e.note(check, Advice, "let NTP set this machine's clock or the servers'; lockmw.Once refuses ticks if the difference is too large",
 			"the servers' clocks are %v %s this machine's", off.Round(time.Millisecond), side)
 	default:
-		e.note(check, OK, "", "%d of %d agree with this machine's clock to %v", n, len(e.servers)+e.absent, max(most.ahead.Abs(), least.ahead.Abs(), widest.within).Round(time.Millisecond))
+		e.note(check, OK, "", "%d of %d agree with this machine's clock to %v", len(all), len(e.servers)+e.absent, max(most.ahead.Abs(), least.ahead.Abs(), widest.within).Round(time.Millisecond))
 	}
 }
 

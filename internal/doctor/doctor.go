@@ -123,7 +123,10 @@ type examination struct {
 func (e *examination) checks() []func(context.Context) {
 	checks := []func(context.Context){
 		e.connect, e.checkServers, e.checkAddress, e.checkRoles, e.checkMemory, e.checkEviction, e.checkPersistence, e.checkQuarantine, e.checkReplicas,
-		e.checkClocks, e.checkClient, e.checkLayout, e.checkBridge,
+		e.checkClocks, e.checkClient, e.checkLayout,
+	}
+	for _, k := range e.options.Bridge {
+		checks = append(checks, func(ctx context.Context) { e.watchOldKey(ctx, k) })
 	}
 	if !e.options.ReadOnly {
 		checks = append(checks, e.checkRights, e.checkScripting, e.checkExpiry, e.checkAtomicity, e.checkMessages, e.checkScripts, e.checkLock, e.checkHandOver)

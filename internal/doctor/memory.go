@@ -3,19 +3,15 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockmw/go/internal/transport"
 )
 
 // informative returns the servers whose INFO is known, including replicas, because any of them may be promoted.
-func informative(servers []*server) (all []*server) {
-	for _, s := range servers {
-		if s.info != nil {
-			all = append(all, s)
-		}
-	}
-	return all
+func informative(servers []*server) []*server {
+	return slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s.info == nil })
 }
 
 // config returns a setting of a server; "" if CONFIG GET is denied.

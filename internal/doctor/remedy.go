@@ -38,7 +38,8 @@ func Remedy(err error) string {
 		return "ACL SETUSER … +" + command
 	}
 	for _, r := range remedies {
-		if mentions(text, r.of) {
+		// Not as a part of longer words: the random keys of the examination may contain any letters.
+		if regexp.MustCompile(`\b` + regexp.QuoteMeta(r.of) + `\b`).MatchString(text) {
 			return r.do
 		}
 	}
@@ -46,10 +47,4 @@ func Remedy(err error) string {
 		return "unknown host: check its name"
 	}
 	return ""
-}
-
-// mentions reports whether text contains these words, and not only as a part of longer ones: the random keys of the examination
-// may contain any letters.
-func mentions(text, words string) bool {
-	return regexp.MustCompile(`\b` + regexp.QuoteMeta(words) + `\b`).MatchString(text)
 }

@@ -204,12 +204,11 @@ func refusal(err error) (remedy string) {
 
 // denied returns the kind of right that was missing: "+" a command, "~" keys, "&" channels; "" if the command was not denied.
 func denied(err error) string {
-	var answer redis.Error
-	if !errors.As(err, &answer) {
+	answer, ok := errors.AsType[redis.Error](err)
+	if !ok {
 		return ""
 	}
-	text := answer.Error()
-	switch {
+	switch text := answer.Error(); {
 	case strings.Contains(text, "NOPERM") && strings.Contains(text, "channel"):
 		return "&"
 	case strings.Contains(text, "NOPERM") && strings.Contains(text, "key"):
