@@ -2,6 +2,7 @@ package deadlock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,7 +118,8 @@ func (d *Detector) round(roots []*NestedWait) {
 	first, silent := d.collect(roots)
 	deadlocked := first.Deadlocked()
 	if len(deadlocked) > 0 {
-		second, _ := d.collect(still(roots, deadlocked))
+		still := slices.DeleteFunc(slices.Clone(roots), func(n *NestedWait) bool { return !deadlocked[n.id] })
+		second, _ := d.collect(still)
 		both := Intersect(first, second)
 		d.end(both, both.Deadlocked())
 		silent = true // a wait that is not ended may have just changed
@@ -130,16 +132,6 @@ func (d *Detector) round(roots []*NestedWait) {
 			n.Wake(CheckInterval)
 		}
 	}
-}
-
-// still returns the waits that are deadlocked.
-func still(roots []*NestedWait, deadlocked map[string]bool) (list []*NestedWait) {
-	for _, n := range roots {
-		if deadlocked[n.id] {
-			list = append(list, n)
-		}
-	}
-	return list
 }
 
 // end ends the victims of this process, and makes other processes check theirs.
@@ -179,12 +171,7 @@ func steps(cycle []*Wait) (steps []core.DeadlockStep) {
 }
 
 func (v *View) isHeldBy(lease string) bool {
-	for _, h := range v.Holders {
-		if h.Lease == lease {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Holders, func(h Holder) bool { return h.Lease == lease })
 }
 
 // collect collects the knowledge of waits and of the holds and tickets in their way. silent reports whether a process has not

@@ -87,12 +87,3 @@ type Ticket struct {
 	Weight  int    `json:"w,omitempty"` // of the permit that it requests
 	Permits int    `json:"n,omitempty"` // the n of the semaphore, according to the ticket
 }
-
-// index finds the elements of a list by their ids.
-func index[T any](list []T, id func(*T) string) map[string]*T {
-	m := make(map[string]*T, len(list))
-	for i := range list {
-		m[id(&list[i])] = &list[i]
-	}
-	return m
-}

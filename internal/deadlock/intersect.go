@@ -17,18 +17,9 @@ func Intersect(a, b *Graph) *Graph {
 		}
 	}
 	for lease, h := range b.Holds {
-		old := a.Holds[lease]
-		if old == nil {
-			continue
+		if old := a.Holds[lease]; old != nil {
+			g.Holds[lease] = &Hold{Waits: common(old.Waits, h.Waits)}
 		}
-		both := &Hold{}
-		before := index(old.Waits, func(id *string) string { return *id })
-		for _, id := range h.Waits {
-			if before[id] != nil {
-				both.Waits = append(both.Waits, id)
-			}
-		}
-		g.Holds[lease] = both
 	}
 	for id := range b.Lasting {
 		if a.Lasting[id] {
@@ -39,18 +30,21 @@ func Intersect(a, b *Graph) *Graph {
 }
 
 func bothViews(a, b *View) *View {
-	v := &View{Admits: a.Admits || b.Admits, Partial: a.Partial || b.Partial}
-	holders := index(a.Holders, func(h *Holder) string { return h.Lease })
-	for _, h := range b.Holders {
-		if old := holders[h.Lease]; old != nil && *old == h {
-			v.Holders = append(v.Holders, h)
+	return &View{
+		Holders: common(a.Holders, b.Holders), Tickets: common(a.Tickets, b.Tickets), Admits: a.Admits || b.Admits, Partial: a.Partial || b.Partial,
+	}
+}
+
+// common returns the elements of b that are in a.
+func common[T comparable](a, b []T) (both []T) {
+	in := make(map[T]bool, len(a))
+	for _, x := range a {
+		in[x] = true
+	}
+	for _, x := range b {
+		if in[x] {
+			both = append(both, x)
 		}
 	}
-	tickets := index(a.Tickets, func(t *Ticket) string { return t.ID })
-	for _, t := range b.Tickets {
-		if old := tickets[t.ID]; old != nil && *old == t {
-			v.Tickets = append(v.Tickets, t)
-		}
-	}
-	return v
+	return both
 }

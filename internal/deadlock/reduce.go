@@ -2,6 +2,7 @@ package deadlock
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/lockmw/go/internal/core"
 )
@@ -64,25 +65,12 @@ func (g *Graph) inTheWay(w *Wait, pending set) (rest []Holder) {
 
 func (g *Graph) isBlocked(lease string, pending set) bool {
 	h := g.Holds[lease]
-	if h == nil {
-		return false
-	}
-	for _, id := range h.Waits {
-		if pending[id] {
-			return true
-		}
-	}
-	return false
+	return h != nil && slices.ContainsFunc(h.Waits, func(id string) bool { return pending[id] })
 }
 
 // hasWriter reports whether readers have to wait for a writer, which itself waits for readers that hold the lock.
 func (g *Graph) hasWriter(v *View, gone set) bool {
-	for _, t := range v.Tickets {
-		if g.Lasting[t.ID] && !gone[t.ID] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Tickets, func(t Ticket) bool { return g.Lasting[t.ID] && !gone[t.ID] })
 }
 
 // endsBehind serves the queue of a semaphore's key in strict order, with the permits that rest leaves free. It reports whether
@@ -113,10 +101,5 @@ func (g *Graph) frees(id string, component []string, deadlocked, gone set) bool 
 	delete(rest, id)
 	without[g.Waits[id].Ticket] = true
 	g.reduce(rest, without)
-	for _, other := range component {
-		if other != id && !rest[other] {
-			return true
-		}
-	}
-	return g.ends(g.Waits[id], rest, gone)
+	return slices.ContainsFunc(component, func(other string) bool { return other != id && !rest[other] }) || g.ends(g.Waits[id], rest, gone)
 }
