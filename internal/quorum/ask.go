@@ -32,11 +32,16 @@ func (b *bid) ask() {
 		if queue && n == b.first {
 			wait = core.Forever
 		}
-		v := e.newVote(n, b.terms, wait)
-		v.bid, v.extra.Token, v.extra.Tokens, v.extra.NotifyHolder = b, token, e.tokensWanted(), lead.Req.Wait != 0
-		b.votes[n.index] = v
-		v.send(lead.Ctx)
+		b.request(n, wait, token, lead.Req.Wait != 0).send(lead.Ctx)
 	}
+}
+
+// request makes the next request of the bid at a node, which proposes a token; 0 for none.
+func (b *bid) request(n *node, wait time.Duration, token int64, notifyHolder bool) *vote {
+	v := b.e.newVote(n, b.terms, wait)
+	v.bid, v.extra.Token, v.extra.Tokens, v.extra.NotifyHolder = b, token, b.e.tokensWanted(), notifyHolder
+	b.votes[n.index] = v
+	return v
 }
 
 // findFirst returns the first node of the key's order that answers. If all nodes are needed, it is the first of the order.
@@ -54,15 +59,14 @@ func (b *bid) findFirst() *node {
 
 // queueAt queues the bid at a node.
 func (b *bid) queueAt(n *node, lead *localq.Waiter) {
-	v := b.e.newVote(n, b.terms, core.Forever)
-	v.bid, v.extra.Tokens, v.extra.NotifyHolder = b, b.e.tokensWanted(), true
+	token := int64(0)
 	if first := b.votes[b.first.index]; first != nil && first.state == granted {
-		v.extra.Token = first.hold.Token()
+		token = first.hold.Token()
 	}
 	if was := b.votes[n.index]; was != nil {
 		was.drop()
 	}
-	b.votes[n.index] = v
+	v := b.request(n, core.Forever, token, true)
 	v.req.WantsMoves = n == b.first
 	v.send(lead.Ctx)
 }
@@ -80,10 +84,7 @@ func (b *bid) askRest(first *vote) {
 		if n == b.first || n.unreachable && e.l.cfg.Quorum < len(e.l.nodes) {
 			continue
 		}
-		v := e.newVote(n, b.terms, 0)
-		v.bid, v.extra.Token, v.extra.Tokens, v.extra.NotifyHolder = b, first.hold.Token(), e.tokensWanted(), true
-		b.votes[n.index] = v
-		v.send(lead.Ctx)
+		b.request(n, 0, first.hold.Token(), true).send(lead.Ctx)
 	}
 	if asked, _ := b.open(); asked == 0 {
 		b.count()

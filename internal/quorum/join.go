@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/clock"
@@ -92,13 +93,7 @@ func (l *lease) giveUp(v *vote) {
 
 // add makes a node a part of the lease that counts.
 func (l *lease) add(v *vote) {
-	members := make([]*vote, 0, len(l.e.l.nodes))
-	for _, m := range *l.members.Load() {
-		if m.n != v.n {
-			members = append(members, m)
-		}
-	}
-	members = append(members, v)
+	members := append(slices.DeleteFunc(slices.Clone(*l.members.Load()), func(m *vote) bool { return m.n == v.n }), v)
 	l.members.Store(&members)
 	l.show(v)
 	l.stepExtensions()

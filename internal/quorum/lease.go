@@ -124,12 +124,7 @@ func (l *lease) counting() (n int) {
 
 // isContended reports whether another process is known to wait.
 func (l *lease) isContended() bool {
-	for _, v := range *l.members.Load() {
-		if !v.isLost() && v.hold.IsContended() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(*l.members.Load(), func(v *vote) bool { return !v.isLost() && v.hold.IsContended() })
 }
 
 // onLost handles a node that no longer counts. It returns a callback to be called without the mutex; nil: none.

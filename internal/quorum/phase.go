@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
@@ -58,7 +59,7 @@ func (b *bid) fail(have []*vote) {
 		b.phase = waits
 		b.stopTimer()
 		l.prober.keepRunning(l)
-	case b.first.unreachable || b.onlyFailures():
+	case b.first.unreachable || !slices.ContainsFunc(b.votes, (*vote).isBusy): // nodes have failed, and no other process holds any
 		b.dropAll()
 		b.pauseOrEnd()
 	default:
@@ -87,12 +88,7 @@ func (b *bid) sameServer() error {
 
 // metHoldOf reports whether the request met a hold of this process at another node.
 func (v *vote) metHoldOf(other *node) bool {
-	for _, h := range v.holders {
-		if h.Client == other.engine.Process() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.holders, func(h core.Holder) bool { return h.Client == other.engine.Process() })
 }
 
 // refusal returns the error for calls that only try.
@@ -138,16 +134,6 @@ func mostNamed(seen [][]core.Holder) (holders []core.Holder) {
 
 // isBusy reports whether the node has answered that another process holds the lock. v may be nil.
 func (v *vote) isBusy() bool { return v != nil && (v.state == refused || v.state == queued) }
-
-// onlyFailures reports whether nodes have failed, and none was held by another process.
-func (b *bid) onlyFailures() bool {
-	for _, v := range b.votes {
-		if v.isBusy() {
-			return false
-		}
-	}
-	return true
-}
 
 // dropOthers gives up all nodes except the first.
 func (b *bid) dropOthers() {
@@ -206,10 +192,7 @@ func (b *bid) acquireInOrder() {
 	for i := range l.nodes {
 		n := b.order(i)
 		if v := b.votes[n.index]; v != nil && v.state == refused {
-			q := b.e.newVote(n, b.terms, core.Forever)
-			q.bid, q.extra.Tokens, q.extra.NotifyHolder = b, b.e.tokensWanted(), true
-			b.votes[n.index] = q
-			q.send(lead.Ctx)
+			b.request(n, core.Forever, 0, true).send(lead.Ctx)
 			return
 		}
 	}

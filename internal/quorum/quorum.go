@@ -145,13 +145,7 @@ func (l *Locks) unlockAndNotify(notify func()) {
 // majority reports whether enough nodes have answered within the last second. Without them, a call neither queues nor keeps a
 // node.
 func (l *Locks) majority(now time.Time) bool {
-	n := 0
-	for _, d := range l.nodes {
-		if d.answers(now) {
-			n++
-		}
-	}
-	return n >= l.cfg.Quorum
+	return l.isQuorumWithout(func(n *node) bool { return !n.answers(now) })
 }
 
 var _ core.LimitedLocks = (*Locks)(nil)

@@ -112,7 +112,11 @@ func (v *vote) release(r *release) {
 		_, err := v.hold.Release(r.patience)
 		v.e.l.mu.Lock()
 		defer v.e.l.mu.Unlock()
-		v.n.noteRelease(err)
+		if errors.Is(err, core.ErrLost) || errors.Is(err, core.ErrNotHeld) {
+			v.n.note(nil) // it has answered
+		} else {
+			v.n.note(err)
+		}
 		r.left--
 		switch {
 		case err == nil:
@@ -125,14 +129,6 @@ func (v *vote) release(r *release) {
 		}
 		r.step()
 	})
-}
-
-// noteRelease records the node's answer to a release.
-func (n *node) noteRelease(err error) {
-	if err == nil || errors.Is(err, core.ErrLost) || errors.Is(err, core.ErrNotHeld) {
-		err = nil
-	}
-	n.note(err)
 }
 
 // onLimit continues without the nodes that have not answered yet. They must not delay the first node or callers of this

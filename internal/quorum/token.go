@@ -23,22 +23,25 @@ type choice struct {
 
 // choose returns the tokens of a hold that has at least k votes.
 func choose(votes []*vote, k int) choice {
-	var given []int64
-	for _, v := range votes {
-		given = append(given, v.hold.Token())
-	}
-	slices.Sort(given)
+	given := sorted(votes, (*vote).token)
 	return choice{first: given[k-1], last: lastReached(votes, k)}
 }
 
 // lastReached returns the greatest token that the counters of k nodes have reached.
 func lastReached(votes []*vote, k int) int64 {
-	var known []int64
-	for _, v := range votes {
-		known = append(known, v.counter)
+	return sorted(votes, func(v *vote) int64 { return v.counter })[len(votes)-k]
+}
+
+func (v *vote) token() int64 { return v.hold.Token() }
+
+// sorted returns the numbers that of returns, in order.
+func sorted(votes []*vote, of func(*vote) int64) []int64 {
+	numbers := make([]int64, len(votes))
+	for i, v := range votes {
+		numbers[i] = of(v)
 	}
-	slices.Sort(known)
-	return known[len(known)-k]
+	slices.Sort(numbers)
+	return numbers
 }
 
 // outliers returns the votes whose tokens are so far ahead of the others that they are not accepted. Otherwise a clock that is
@@ -47,11 +50,7 @@ func outliers(votes []*vote) (list []*vote) {
 	if len(votes) == 0 {
 		return nil
 	}
-	given := make([]int64, 0, len(votes))
-	for _, v := range votes {
-		given = append(given, v.hold.Token())
-	}
-	slices.Sort(given)
+	given := sorted(votes, (*vote).token)
 	median := given[(len(given)-1)/2]
 	for _, v := range votes {
 		if v.hold.Token() > median+script.MaxAhead.Microseconds() {

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,12 +27,9 @@ func (n *node) isVerified(key string) bool {
 
 // mustVerify reports whether any node must be verified before it counts.
 func (l *Locks) mustVerify(key string) bool {
-	for _, n := range l.nodes {
-		if n.engine.Config().Quarantine > 0 && (n.raised == "" && !n.unreachable || !n.isVerified(key)) && time.Since(n.asked) > probeInterval {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.nodes, func(n *node) bool {
+		return n.engine.Config().Quarantine > 0 && (n.raised == "" && !n.unreachable || !n.isVerified(key)) && time.Since(n.asked) > probeInterval
+	})
 }
 
 // verifyNodes raises the nodes that need it, and then calls done with l.mu held.
