@@ -94,17 +94,22 @@ func WithSlottedKeys() ClientOption {
 	}}
 }
 
+// bounded returns an option whose value must be from least to most, which bounds says in words. set sets it.
+func bounded[T int | time.Duration](name string, value, least, most T, bounds string, set func(*settings)) ClientOption {
+	return clientOption{apply: func(s *settings) error {
+		if value < least || value > most {
+			return fmt.Errorf("%w: %s(%v), must be from %s", ErrInvalidOption, name, value, bounds)
+		}
+		set(s)
+		return nil
+	}}
+}
+
 // WithLocalPasses limits how often a lock may be passed on within this process while another process waits for it;
 // default 32, from 0 to 10000. A higher limit is faster under contention, a lower one is fairer between processes. With 0
 // every release hands the lock to the next process.
 func WithLocalPasses(n int) ClientOption {
-	return clientOption{apply: func(s *settings) error {
-		if n < 0 || n > 10_000 {
-			return fmt.Errorf("%w: WithLocalPasses(%d), must be from 0 to 10000", ErrInvalidOption, n)
-		}
-		s.engine.LocalPasses = n
-		return nil
-	}}
+	return bounded("WithLocalPasses", n, 0, 10_000, "0 to 10000", func(s *settings) { s.engine.LocalPasses = n })
 }
 
 // WithReplicas makes a grant, a renewal or an Extend count only once at least n replicas have acknowledged it. If the master
@@ -167,36 +172,18 @@ func WithReplicas(n int, timeout time.Duration) ClientOption {
 //   - a server clock that steps forward within d after the start of the server
 //   - two masters at the same time
 func WithQuarantine(d time.Duration) ClientOption {
-	return clientOption{apply: func(s *settings) error {
-		if d < 4*time.Second || d > 24*time.Hour {
-			return fmt.Errorf("%w: WithQuarantine(%v), must be from 4s to 24h", ErrInvalidOption, d)
-		}
-		s.engine.Quarantine = d
-		return nil
-	}}
+	return bounded("WithQuarantine", d, 4*time.Second, 24*time.Hour, "4s to 24h", func(s *settings) { s.engine.Quarantine = d })
 }
 
 // WithUnlockTimeout limits how long Unlock waits for the server; default 2 s, from 1 ms to 1 min.
 func WithUnlockTimeout(d time.Duration) ClientOption {
-	return clientOption{apply: func(s *settings) error {
-		if d < time.Millisecond || d > time.Minute {
-			return fmt.Errorf("%w: WithUnlockTimeout(%v), must be from 1ms to 1m", ErrInvalidOption, d)
-		}
-		s.engine.UnlockTimeout = d
-		return nil
-	}}
+	return bounded("WithUnlockTimeout", d, time.Millisecond, time.Minute, "1ms to 1m", func(s *settings) { s.engine.UnlockTimeout = d })
 }
 
 // WithClockMargin sets how much earlier a hold ends here than on the server, because clocks run at different speeds.
 // Default: 1 % of the lease plus 2 ms. From 0 to 10 s; a longer margin than a third of the lease counts as a third.
 func WithClockMargin(d time.Duration) ClientOption {
-	return clientOption{apply: func(s *settings) error {
-		if d < 0 || d > 10*time.Second {
-			return fmt.Errorf("%w: WithClockMargin(%v), must be from 0 to 10s", ErrInvalidOption, d)
-		}
-		s.engine.Margin = d
-		return nil
-	}}
+	return bounded("WithClockMargin", d, 0, 10*time.Second, "0 to 10s", func(s *settings) { s.engine.Margin = d })
 }
 
 // WithLogger sets the logger for events that no caller gets as an error: failed releases in the background, a maxmemory
