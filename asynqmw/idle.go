@@ -34,8 +34,6 @@ type idler struct {
 	end  chan struct{} // ends a pause, or the next one
 }
 
-func newIdler() *idler { return &idler{end: make(chan struct{}, 1)} }
-
 // taskCame is called when a task comes: more may follow.
 func (i *idler) taskCame() {
 	i.mu.Lock()

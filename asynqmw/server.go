@@ -33,7 +33,7 @@ func newServer(concurrency int) *server {
 	if concurrency < 1 {
 		concurrency = runtime.NumCPU() // asynq's default
 	}
-	return &server{workers: concurrency, idler: newIdler(), parkers: make(map[parkerID]*parker)}
+	return &server{workers: concurrency, idler: &idler{end: make(chan struct{}, 1)}, parkers: make(map[parkerID]*parker)}
 }
 
 // parker returns the parker of the server for locks and queues.

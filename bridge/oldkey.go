@@ -95,10 +95,6 @@ func (k *oldKey) take(ctx context.Context, s *redis.Script, lease time.Duration)
 	return k.run(ctx, k.rdb, s, lease, done)
 }
 
-func (k *oldKey) renew(ctx context.Context, s *redis.Script, lease time.Duration) answer {
-	return k.run(ctx, k.rdb, s, lease, nil)
-}
-
 // release ends the hold of the key, once: a repetition of a release that may have been executed succeeds. go-redis must not
 // repeat it by itself, since the second answer is that the key is gone, or that the next holder has it.
 func (k *oldKey) release(ctx context.Context, s *redis.Script, linger time.Duration) answer {
@@ -192,7 +188,7 @@ func (o *oldLock) take(ctx context.Context, lease time.Duration) tally {
 
 // renew renews the leases of the old keys.
 func (o *oldLock) renew(ctx context.Context, lease time.Duration) tally {
-	return o.each(ctx, func(ctx context.Context, k *oldKey) answer { return k.renew(ctx, o.lib.scripts.renew, lease) }, countOwn)
+	return o.each(ctx, func(ctx context.Context, k *oldKey) answer { return k.run(ctx, k.rdb, o.lib.scripts.renew, lease, nil) }, countOwn)
 }
 
 // release deletes the old keys, or keeps them for linger.

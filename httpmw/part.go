@@ -102,12 +102,7 @@ func PathValue(name string) Part {
 
 // hasWildcard reports whether a pattern contains {name}, {name...} or chi's {name:regexp}.
 func hasWildcard(pattern, name string) bool {
-	for _, end := range []string{"}", "...}", ":"} {
-		if strings.Contains(pattern, "{"+name+end) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"}", "...}", ":"}, func(end string) bool { return strings.Contains(pattern, "{"+name+end) })
 }
 
 // Header uses a request header as a part of the key, the first value if there are several. A request without it is refused with

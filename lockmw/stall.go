@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,10 +141,6 @@ func isOwn(function string) bool {
 	if in, ok := strings.CutPrefix(rest, "internal/"); ok {
 		return !strings.HasPrefix(in, "test/") && !strings.HasPrefix(in, "bench/")
 	}
-	for _, pkg := range []string{"lockmw.", "fairlock.", "rwlock.", "semaphore.", "redlock.", "idempotency."} {
-		if strings.HasPrefix(rest, pkg) {
-			return true
-		}
-	}
-	return false
+	pkg, _, _ := strings.Cut(rest, ".")
+	return slices.Contains([]string{"lockmw", "fairlock", "rwlock", "semaphore", "redlock", "idempotency"}, pkg)
 }

@@ -145,12 +145,7 @@ func (s *attempt) link(holders []lockmw.Holder) {
 const maxLinks = 8
 
 func (s *attempt) linked(sc trace.SpanContext) bool {
-	for _, l := range s.links {
-		if sameSpan(l, sc) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.links, func(l trace.SpanContext) bool { return sameSpan(l, sc) })
 }
 
 func sameSpan(a, b trace.SpanContext) bool {

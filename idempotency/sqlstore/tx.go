@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,12 +69,7 @@ func parseState(s string) (idempotency.State, error) {
 
 // isVoid reports whether a run was made void.
 func (r *row) isVoid(run string) bool {
-	for _, v := range r.voids {
-		if v.run == run {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.voids, func(v voidRun) bool { return v.run == run })
 }
 
 // parseVoids parses a text that formatVoids made.

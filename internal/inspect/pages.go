@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -111,15 +112,13 @@ func (i *Inspector) masters(ctx context.Context) ([]redis.Cmdable, error) {
 		return nil, fmt.Errorf("a Redis client of type %T does not show the masters of its Cluster; use the client that it wraps: %w",
 			i.rdb, errors.ErrUnsupported)
 	}
-	found := make(chan redis.Cmdable, 1000) // the maximum number of nodes of a Cluster
+	var mu sync.Mutex
+	var nodes []redis.Cmdable
 	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
-		found <- node
+		mu.Lock()
+		defer mu.Unlock()
+		nodes = append(nodes, node)
 		return nil
 	})
-	close(found)
-	var nodes []redis.Cmdable
-	for node := range found {
-		nodes = append(nodes, node)
-	}
-	return slices.Clip(nodes), err
+	return nodes, err
 }
