@@ -87,24 +87,15 @@ func (b *benchmark) run(ctx context.Context) error {
 		r, err := b.measure(ctx, w.locks, w.goroutines, w.oneKey)
 		if err == nil {
 			r.Work = w.name
-			err = b.tell(&r, w.text)
+			err = b.line(&r, func() {
+				printf(b.out, "%-30s %10.0f %7.2f ms %7.2f ms %7.1f ms\n", w.text, r.PerSecond, r.Median, r.P99, r.Longest)
+			})
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (b *benchmark) tell(r *benchRecord, text string) error {
-	if b.json {
-		if err := b.printJSON(r); err != nil {
-			return err
-		}
-		return b.out.Flush()
-	}
-	printf(b.out, "%-30s %10.0f %7.2f ms %7.2f ms %7.1f ms\n", text, r.PerSecond, r.Median, r.P99, r.Longest)
-	return b.out.Flush()
 }
 
 // measure runs goroutines that take and release locks for b.duration.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,7 +83,7 @@ func (v *visit) run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if !v.json {
-		printf(v.out, "\n%s, %s, %s", count(counts[doctor.Failure], "failure"), count(counts[doctor.Warning], "warning"), advice(counts[doctor.Advice]))
+		printf(v.out, "\n%s, %s, %s of advice", count(counts[doctor.Failure], "failure"), count(counts[doctor.Warning], "warning"), count(counts[doctor.Advice], "piece"))
 		if n := counts[doctor.Unknown]; n > 0 {
 			printf(v.out, ", %d unknown", n)
 		}
@@ -96,23 +95,13 @@ func (v *visit) run(ctx context.Context) error {
 	return told
 }
 
-// advice is count for "advice", which has no plural.
-func advice(n int) string {
-	if n == 1 {
-		return "1 piece of advice"
-	}
-	return fmt.Sprint(n, " pieces of advice")
-}
-
 // tell prints a finding and flushes it, because the next one may take a second.
 func (v *visit) tell(f doctor.Finding) error {
 	f.Saw, f.Remedy = v.secrets.hide(f.Saw), v.secrets.hide(f.Remedy)
-	if v.json {
-		if err := v.printJSON(f); err != nil {
-			return err
-		}
-		return v.out.Flush()
-	}
+	return v.line(f, func() { v.print(f) })
+}
+
+func (v *visit) print(f doctor.Finding) {
 	saw := f.Saw
 	if f.Server != "" {
 		saw = f.Server + ": " + saw
@@ -122,5 +111,4 @@ func (v *visit) tell(f doctor.Finding) error {
 	if f.Remedy != "" {
 		printf(v.out, "%*s→ %s\n", indent, "", safe(wrap(clean(f.Remedy), columns-indent-2, indent+2)))
 	}
-	return v.out.Flush()
 }

@@ -145,6 +145,17 @@ func (c *command) printJSON(v any) error {
 	return err
 }
 
+// line prints one object on a line with --json, and otherwise calls show, which prints text. It
+// flushes the output for a reader that waits.
+func (c *command) line(v any, show func()) error {
+	if !c.json {
+		show()
+	} else if err := c.printJSON(v); err != nil {
+		return err
+	}
+	return c.out.Flush()
+}
+
 // escapeJSON escapes invisible characters in a line of JSON. They can occur only in its strings.
 func escapeJSON(line []byte) []byte {
 	escaped := make([]byte, 0, len(line))

@@ -119,14 +119,7 @@ func (l *life) next(s lockmw.Status, err error, now time.Time) (events []event) 
 // tell prints an event and flushes it.
 func (w *watching) tell(e event) error {
 	e.Key, e.Error = w.key, w.secrets.hide(e.Error)
-	if w.json {
-		if err := w.printJSON(e); err != nil {
-			return err
-		}
-		return w.out.Flush()
-	}
-	printf(w.out, "%s\n", e.line("15:04:05.000", w.io.terminalWidth()))
-	return w.out.Flush()
+	return w.line(e, func() { printf(w.out, "%s\n", e.line("15:04:05.000", w.io.terminalWidth())) })
 }
 
 // The events of a lock.
