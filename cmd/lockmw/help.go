@@ -2,7 +2,6 @@ package main
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -77,21 +76,5 @@ func paragraphs(text string) safe {
 // wrap breaks a text between words into lines of at most width characters and indents all but the first; the caller has
 // subtracted the indentation from width. A word longer than width gets a line of its own.
 func wrap(text string, width, indent int) string {
-	var b strings.Builder
-	used := 0 // characters of the current line
-	for word := range strings.FieldsSeq(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case used == 0:
-		case used+1+n > width:
-			printf(&b, "\n%s", strings.Repeat(" ", indent))
-			used = 0
-		default:
-			printf(&b, " ")
-			used++
-		}
-		printf(&b, "%s", word)
-		used += n
-	}
-	return b.String()
+	return flow(strings.Fields(text), " ", width+indent, indent, indent)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -94,29 +95,40 @@ func short(text string, most int) string {
 // hanging joins a head and parts to a line. On a terminal of this width, a part that does not fit begins a new line, indented to the
 // first part. Width 0 means no terminal.
 func hanging(head safe, parts []string, width int) safe {
-	indent := ansi.StringWidth(string(head))
+	used := ansi.StringWidth(string(head))
+	indent := used
 	if indent > width/2 {
 		indent = 4
 	}
-	var b strings.Builder
-	b.WriteString(string(head))
-	used := ansi.StringWidth(string(head))
+	if width == 0 {
+		width = math.MaxInt
+	}
+	cleaned := make([]string, len(parts))
 	for i, part := range parts {
-		part = clean(part)
+		cleaned[i] = clean(part)
+	}
+	return head + safe(flow(cleaned, "  ", width, indent, used))
+}
+
+// flow joins parts by a separator. A part that does not fit into the width of a line begins a new one, which is indented. used is
+// what the first line has already.
+func flow(parts []string, separator string, width, indent, used int) string {
+	var b strings.Builder
+	for i, part := range parts {
 		n := ansi.StringWidth(part)
 		switch {
 		case i == 0:
-		case width > 0 && used+2+n > width:
+		case used+len(separator)+n > width:
 			b.WriteString("\n" + strings.Repeat(" ", indent))
 			used = indent
 		default:
-			b.WriteString("  ")
-			used += 2
+			b.WriteString(separator)
+			used += len(separator)
 		}
 		b.WriteString(part)
 		used += n
 	}
-	return safe(b.String())
+	return b.String()
 }
 
 // ago formats seconds for people: 0.4s, 12s, 3m20s, 2h05m, 3d04h.
