@@ -8,8 +8,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/go/internal/doctor"
 	"github.com/lockmw/go/lockmw"
 )
@@ -105,5 +103,5 @@ func (s secrets) hide(text string) string {
 
 // isDenied reports whether the server refused a command because the user lacks the right.
 func isDenied(err error) bool {
-	return err != nil && redis.HasErrorPrefix(err, "NOPERM") || err != nil && strings.Contains(err.Error(), "NOPERM")
+	return err != nil && strings.Contains(err.Error(), "NOPERM")
 }

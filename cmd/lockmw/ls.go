@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -195,12 +196,10 @@ func (c *command) progress(of func(lockmw.ScanProgress) string) (show func(lockm
 func (c *command) nothing(ctx context.Context, inspector *lockmw.Inspector, text safe) error {
 	text = say("%s under the prefix %s", text, c.prefix)
 	prefixes, err := inspector.Prefixes(ctx)
+	used := slices.Contains(prefixes, c.prefix)
 	var others []string
-	used := false
 	for _, p := range prefixes {
-		if p == c.prefix {
-			used = true
-		} else {
+		if p != c.prefix {
 			others = append(others, asArgument(p))
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -132,11 +133,6 @@ func leaseOf(h holderRecord) string {
 }
 
 // find returns the holders of a lock that have this ID.
-func find(s lockmw.Status, id string) (found []lockmw.Holder) {
-	for _, h := range s.Holders {
-		if idOf(h) == id {
-			found = append(found, h)
-		}
-	}
-	return found
+func find(s lockmw.Status, id string) []lockmw.Holder {
+	return slices.DeleteFunc(slices.Clone(s.Holders), func(h lockmw.Holder) bool { return idOf(h) != id })
 }

@@ -208,7 +208,9 @@ func shortly(d time.Duration) string {
 
 // tell prints the result.
 func (v *proof) tell(r *verify.Result) error {
-	v.hide(r)
+	for i := range r.Findings {
+		r.Findings[i].First = v.secrets.hide(r.Findings[i].First)
+	}
 	if v.json {
 		verdict, _, _ := strings.Cut(r.Verdict(), ":")
 		return v.printJSON(struct {
@@ -232,13 +234,6 @@ func (v *proof) tell(r *verify.Result) error {
 		printf(v.out, "  %s: %s\n", string(f.Symptom), f.First)
 	}
 	return nil
-}
-
-// hide removes passwords from the texts of a result.
-func (v *proof) hide(r *verify.Result) {
-	for i := range r.Findings {
-		r.Findings[i].First = v.secrets.hide(r.Findings[i].First)
-	}
 }
 
 // subject says what was verified.
