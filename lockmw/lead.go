@@ -44,7 +44,7 @@ func Lead(ctx context.Context, l Locker, key string, run func(context.Context) e
 	if option.IsNil(l) || run == nil {
 		return &Error{Op: "lead", Key: key, Err: errNilArgument}
 	}
-	if err := checkLead(opts); err != nil {
+	if err := refuse(opts, whyNoLeader); err != nil {
 		return &Error{Op: "lead", Key: key, Err: err}
 	}
 	opts = append([]Option{WithDefaults(WithLease(10 * time.Second))}, opts...)
@@ -58,21 +58,30 @@ func Lead(ctx context.Context, l Locker, key string, run func(context.Context) e
 	}
 }
 
-// checkLead refuses options that a leader cannot have.
-func checkLead(opts []Option) error {
+// whyNoLeader says why a leader cannot have an option.
+var whyNoLeader = map[string]string{
+	"WithWait":       "Lead waits for as long as its context lives",
+	"WithMinHold":    "a leader hands over immediately",
+	"WithFixedLease": "a leader's lease is renewed",
+	"WithFailOpen":   "every caller of Lead would lead",
+}
+
+// refuse returns an error for an invalid option, and for one that has a reason why it cannot be given.
+func refuse(opts []Option, why map[string]string) error {
 	p, err := NewPolicy(opts...)
-	given := decidedBy(opts)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case given&(1<<optWait) != 0:
-		return fmt.Errorf("%w: WithWait: Lead waits for as long as its context lives", ErrInvalidOption)
-	case p.MinHold > 0:
-		return fmt.Errorf("%w: WithMinHold: a leader hands over immediately", ErrInvalidOption)
-	case p.Fixed:
-		return fmt.Errorf("%w: WithFixedLease: a leader's lease is renewed", ErrInvalidOption)
-	case p.FailOpen:
-		return fmt.Errorf("%w: WithFailOpen: every caller of Lead would lead", ErrInvalidOption)
+	}
+	for _, o := range []struct {
+		name  string
+		given bool
+	}{
+		{"WithWait", decidedBy(opts)&(1<<optWait) != 0}, {"WithMinHold", p.MinHold > 0}, {"WithMaxHold", p.MaxHold > 0},
+		{"WithFixedLease", p.Fixed}, {"WithFailOpen", p.FailOpen}, {"WithPlace", p.Place != ""},
+	} {
+		if reason := why[o.name]; o.given && reason != "" {
+			return fmt.Errorf("%w: %s: %s", ErrInvalidOption, o.name, reason)
+		}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func Once(ctx context.Context, l Locker, key string, tick Tick, run func(context
 	}
 	t, err := tick.check()
 	if err == nil {
-		err = checkOnce(opts)
+		err = refuse(opts, whyNotOnce)
 	}
 	if err != nil {
 		return false, onceError(key, err)
@@ -94,27 +94,14 @@ func heardNothing(err error) bool {
 
 func onceError(key string, err error) error { return &Error{Op: "once", Key: key, Err: err} }
 
-// checkOnce refuses options that a job cannot have.
-func checkOnce(opts []Option) error {
-	p, err := NewPolicy(opts...)
-	given := decidedBy(opts)
-	switch {
-	case err != nil:
-		return err
-	case given&(1<<optWait) != 0:
-		return fmt.Errorf("%w: WithWait: Once waits until its tick is no longer due", ErrInvalidOption)
-	case p.MinHold > 0:
-		return fmt.Errorf("%w: WithMinHold: Once records which ticks were run", ErrInvalidOption)
-	case p.MaxHold > 0:
-		return fmt.Errorf("%w: WithMaxHold: another replica would run the tick again; give run's context a timeout", ErrInvalidOption)
-	case p.Fixed:
-		return fmt.Errorf("%w: WithFixedLease: the lease of a job is renewed", ErrInvalidOption)
-	case p.FailOpen:
-		return fmt.Errorf("%w: WithFailOpen: every replica would run the tick", ErrInvalidOption)
-	case p.Place != "":
-		return fmt.Errorf("%w: WithPlace: Once waits in one call", ErrInvalidOption)
-	}
-	return nil
+// whyNotOnce says why a job cannot have an option.
+var whyNotOnce = map[string]string{
+	"WithWait":       "Once waits until its tick is no longer due",
+	"WithMinHold":    "Once records which ticks were run",
+	"WithMaxHold":    "another replica would run the tick again; give run's context a timeout",
+	"WithFixedLease": "the lease of a job is renewed",
+	"WithFailOpen":   "every replica would run the tick",
+	"WithPlace":      "Once waits in one call",
 }
 
 // A onceCall is a call of Once.

@@ -55,9 +55,7 @@ func lossDuring(h *Hold, lost, returned error) error {
 // for the lock unless WithWait is set. It returns the errors of Do, and an *Error with Op "key" if key fails; if key returns
 // ErrNoLock, it runs fn without a lock. WithLock panics if an argument is nil or CheckOptions returns an error.
 func WithLock[In any](l Locker, key KeyFunc[In], fn func(context.Context, In) error, opts ...Option) func(context.Context, In) error {
-	if fn == nil {
-		panic("lockmw: WithLock: fn is nil")
-	}
+	option.NotNil(fn, "lockmw: WithLock: fn is nil")
 	locked := WithLockValue(l, key, func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, fn(ctx, in) }, opts...)
 	return func(ctx context.Context, in In) error {
 		_, err := locked(ctx, in)
