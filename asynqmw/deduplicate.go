@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/middleware"
+	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/lockmw"
 )
@@ -30,9 +31,7 @@ type RunKeyFunc func(context.Context, *asynq.Task) (idempotency.Key, error)
 //
 // The payload must be the JSON of a T: see Payload. PayloadKey panics if fields is nil.
 func PayloadKey[T any](fields func(T) idempotency.Key) RunKeyFunc {
-	if fields == nil {
-		panic("asynqmw: PayloadKey: the function is nil")
-	}
+	option.NotNil(fields, "asynqmw: PayloadKey: the function is nil")
 	return func(_ context.Context, task *asynq.Task) (idempotency.Key, error) {
 		payload, err := decode[T](task)
 		if err != nil {
@@ -103,9 +102,7 @@ func newDeduplicator(once *idempotency.Runner, key RunKeyFunc, opts []Option) *d
 	if err := once.CheckPolicy(idempotency.RunAgain); err != nil {
 		panic(fmt.Errorf("asynqmw: Deduplicate: %w", err))
 	}
-	if key == nil {
-		panic("asynqmw: Deduplicate: the key function is nil")
-	}
+	option.NotNil(key, "asynqmw: Deduplicate: the key function is nil")
 	c := applyOptions("Deduplicate", opts)
 	err := c.contradiction(once.Locker())
 	switch {

@@ -200,12 +200,8 @@ func WithPlaceKept(d time.Duration) Option {
 // newConfig applies the options of WithLock. It panics if they are invalid, so that a mistake shows at start and not at the first
 // task.
 func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
-	if option.IsNil(l) {
-		panic("asynqmw: WithLock: the Locker is nil")
-	}
-	if key == nil {
-		panic("asynqmw: WithLock: the key function is nil")
-	}
+	option.NotNil(l, "asynqmw: WithLock: the Locker is nil")
+	option.NotNil(key, "asynqmw: WithLock: the key function is nil")
 	c := applyOptions("WithLock", opts)
 	_, err := middleware.CheckLock(l, c.lockOpts, "WithPlace is one place for all tasks: use WithPlaceKept")
 	if err == nil {

@@ -55,7 +55,8 @@ func (r *reporter) start(ctx context.Context, a lockmw.Attempt) context.Context 
 	if quiet && outer == nil {
 		return ctx
 	}
-	s := r.newAttempt(ctx, a.Key)
+	s := &attempt{}
+	s.Init(ctx, r, s, a.Key) // it becomes the context of the call
 	if quiet {
 		s.Enter(observe.Over) // hides the outer attempt from the callbacks of this one
 		return s
@@ -175,13 +176,6 @@ type moment struct {
 	call  lockmw.Attempt
 	seen  lockmw.Contention // when the wait began
 	since time.Time         // of the wait or the hold
-}
-
-// newAttempt returns an attempt that waits. It becomes the context of the call.
-func (r *reporter) newAttempt(ctx context.Context, key string) *attempt {
-	s := &attempt{}
-	s.Init(ctx, r, s, key)
-	return s
 }
 
 // attemptIn returns the innermost attempt of r in ctx, or nil if there is none.

@@ -104,15 +104,11 @@ func (s *attempt) setStatus(span trace.Span, err error) {
 	if !observe.IsFailure(err) {
 		return
 	}
-	span.SetStatus(codes.Error, s.describeError(err))
-}
-
-// describeError returns the text of err without the key, or only the type of err if keys are redacted.
-func (s *attempt) describeError(err error) string {
-	if !s.Observer().quoteErrors {
-		return observe.ErrorType(err)
+	text := observe.ErrorType(err) // only the type if keys are redacted
+	if s.Observer().quoteErrors {
+		text = clean(observe.Reason(err).Error())
 	}
-	return clean(observe.Reason(err).Error())
+	span.SetStatus(codes.Error, text)
 }
 
 // A buffer holds arguments of calls to a span. Without it they would be allocated for each call, because the compiler must assume
