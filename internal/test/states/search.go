@@ -20,7 +20,7 @@ type Space[S comparable, M any] struct {
 	Most      int           // states to visit, instead of Limit
 	Tidy      func(*S)      // removes what can no longer have an effect
 	Canonical func(*S)      // replaces all states that differ in names only by the same one; a path keeps the names
-	Over      func(*S) bool // nothing is left to be done
+	Over      func(*S) bool // nothing is left to be done: an end
 	Sure      func(M) bool  // happens eventually, if the state stays as it is
 }
 
@@ -54,7 +54,7 @@ type search[S comparable, M any] struct {
 }
 
 // Search visits the first state and all states that moves lead to, until one breaks a promise, so the path to that state is the
-// shortest. stuck, if it is not empty, is the promise that sure moves lead from each state to one that is over.
+// shortest. stuck, if it is not empty, is the promise that sure moves lead from each state to an end: see Over.
 func (p Space[S, M]) Search(broken func(*S) string, stuck string) Found {
 	h := &search[S, M]{Space: p, seed: maphash.MakeSeed(), index: make(map[uint64]uint32)}
 	if h.Most == 0 {
@@ -140,7 +140,7 @@ func (h *search[S, M]) run(broken func(*S) string, edges bool) (last int, why st
 	return i, "", false
 }
 
-// stuck returns the nearest state from which no sure moves lead to one that is over, or -1. It needs all states.
+// stuck returns the nearest state from which no sure moves lead to an end, or -1. It needs all states.
 func (h *search[S, M]) stuck() int {
 	for changed := true; changed; {
 		changed = false
