@@ -178,7 +178,7 @@ func TestOnlyWholeSecondsAreTakenForWholeSeconds(t *testing.T) {
 		"it does not end":     {[]int64{-1, -1, -1, -1}, "no effect"},
 	} {
 		found := transport.JudgeExpiry(tt.left)
-		if (found == nil) != (tt.fault == "") || found != nil && !strings.Contains(found[0].Fault, tt.fault) {
+		if (len(found) == 0) != (tt.fault == "") || len(found) > 0 && !strings.Contains(found[0].Fault, tt.fault) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
