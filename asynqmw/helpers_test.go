@@ -83,10 +83,30 @@ func noteWhen(ran chan<- time.Time) asynq.Handler {
 func newQueue(t testing.TB, redis asynq.RedisConnOpt) *queue {
 	q := &queue{t: t, on: redis, client: asynq.NewClient(redis), inspector: asynq.NewInspector(redis), outages: make(map[string]int)}
 	t.Cleanup(func() {
+		q.logTasks()
 		q.client.Close()
 		q.inspector.Close()
 	})
 	return q
+}
+
+// logTasks logs where all tasks are if the test has failed.
+func (q *queue) logTasks() {
+	if !q.t.Failed() {
+		return
+	}
+	for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){
+		q.inspector.ListPendingTasks, q.inspector.ListActiveTasks, q.inspector.ListScheduledTasks,
+		q.inspector.ListRetryTasks, q.inspector.ListArchivedTasks, q.inspector.ListCompletedTasks,
+	} {
+		tasks, err := list("default")
+		if err != nil {
+			q.t.Logf("tasks: %v", err)
+		}
+		for _, task := range tasks {
+			q.t.Logf("task %s is %v, attempt %d, due at %v, last error %q", task.ID, task.State, task.Retried+1, task.NextProcessAt, task.LastErr)
+		}
+	}
 }
 
 // startServer starts a server. It is shut down when shutdown is called, or when the test ends.
