@@ -182,21 +182,22 @@ func TestOutcomesAfterTheContextHasEnded(t *testing.T) {
 
 // The maximum hold ends: no other run has begun, so a success is still recorded and sent.
 func TestASuccessAfterALostLock(t *testing.T) {
-	t.Parallel()
-	runner := idempotency.New(lockmw.NewLocal(), idempotency.WithMaxHold(10*time.Millisecond))
-	var runs atomic.Int32
-	h := httpmw.Idempotent(runner, scoped, idempotency.Refuse)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		<-r.Context().Done()
-		if cause := context.Cause(r.Context()); !errors.Is(cause, lockmw.ErrLost) {
-			t.Errorf("the cause is %v", cause)
-		}
-		if r.Header.Get("X-Silent") == "" {
-			counted(&runs)(w, r)
-		}
-	}))
-	wantFirst(t, serve(h, keyed("k-1", "")), false)
-	wantFirst(t, serve(h, keyed("k-1", "")), true)
-	wantIdemProblem(t, serve(h, keyed("k-2", "", "X-Silent", "1")), 500, "idempotency-maybe-done", true)
+	synctest.Test(t, func(t *testing.T) { // on a busy machine the lock would be lost before the run begins
+		runner := idempotency.New(lockmw.NewLocal(), idempotency.WithMaxHold(10*time.Millisecond))
+		var runs atomic.Int32
+		h := httpmw.Idempotent(runner, scoped, idempotency.Refuse)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			if cause := context.Cause(r.Context()); !errors.Is(cause, lockmw.ErrLost) {
+				t.Errorf("the cause is %v", cause)
+			}
+			if r.Header.Get("X-Silent") == "" {
+				counted(&runs)(w, r)
+			}
+		}))
+		wantFirst(t, serve(h, keyed("k-1", "")), false)
+		wantFirst(t, serve(h, keyed("k-1", "")), true)
+		wantIdemProblem(t, serve(h, keyed("k-2", "", "X-Silent", "1")), 500, "idempotency-maybe-done", true)
+	})
 }
 
 // A timeout outside ends the context with the error that handlers look for, whichever of the timers is first.
@@ -281,13 +282,14 @@ func TestALockInsideIsBusyAndThenFree(t *testing.T) {
 
 // A lock that is lost while its handler works is no refusal.
 func TestALockInsideIsLost(t *testing.T) {
-	t.Parallel()
-	local := lockmw.NewLocal()
-	h := once(local, httpmw.WithLock(local, user42, lockmw.WithMaxHold(time.Millisecond))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		<-r.Context().Done()
-	})).ServeHTTP)
-	wantIdemProblem(t, serve(h, keyed("k-1", "")), 500, "lock-lost", false)
-	wantIdemProblem(t, serve(h, keyed("k-1", "")), 409, "idempotency-unknown-outcome", false)
+	synctest.Test(t, func(t *testing.T) { // on a busy machine the lock would be lost before the handler begins
+		local := lockmw.NewLocal()
+		h := once(local, httpmw.WithLock(local, user42, lockmw.WithMaxHold(time.Millisecond))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		})).ServeHTTP)
+		wantIdemProblem(t, serve(h, keyed("k-1", "")), 500, "lock-lost", false)
+		wantIdemProblem(t, serve(h, keyed("k-1", "")), 409, "idempotency-unknown-outcome", false)
+	})
 }
 
 // The policies, over HTTP.
