@@ -24,6 +24,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/freeport"
 	"github.com/lockmw/go/internal/test/redisserver"
 )
 
@@ -46,12 +47,27 @@ type Server struct {
 func Mini(t testing.TB) *Server {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
-	if err := m.Start(); err != nil {
-		t.Fatalf("starting miniredis: %v", err)
-	}
+	start(t, m)
 	t.Cleanup(m.Close)
 	m.ClockTTL(true)
 	return &Server{Mini: m, addr: m.Addr()}
+}
+
+// start starts an embedded server on a port that nobody else gets while the server is closed.
+func start(t testing.TB, m *miniredis.Miniredis) {
+	t.Helper()
+	const tries = 10 // another program may take the port first
+	var err error
+	for range tries {
+		var addr string
+		if addr, err = freeport.Addr(t.Context()); err != nil {
+			break
+		}
+		if err = m.StartAddr(addr); err == nil {
+			return
+		}
+	}
+	t.Fatalf("starting miniredis: %v", err)
 }
 
 // Piped starts an embedded server without a port: for testing/synctest, whose clock it follows.
