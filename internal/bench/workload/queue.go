@@ -20,7 +20,7 @@ func queue(name string, n int) Workload {
 	return Workload{
 		Name: name, About: fmt.Sprintf("%d goroutines of %d processes always queue for one key", n, processes),
 		Group: "queue", Processes: processes, Keys: 1, Wait: library.Long, Runs: only("lockmw-fair"),
-		work: func(w *Worker) error { return w.keepQueue(n / processes) },
+		work: func(w *Worker) error { return w.keepQueue(n/processes, n) },
 		lead: func(ctx context.Context, m *Measurement) error { return leadQueue(ctx, m, n/processes) },
 	}
 }
@@ -33,8 +33,8 @@ const (
 	count   = "count"
 )
 
-// keepQueue keeps n goroutines of this process in the queue.
-func (w *Worker) keepQueue(n int) error {
+// keepQueue keeps n goroutines of this process in the queue, which has so many of all processes.
+func (w *Worker) keepQueue(n, all int) error {
 	locker, err := w.open()
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (w *Worker) keepQueue(n int) error {
 	if err := w.measure(r, func() error { return l.record(func() error { return w.parent.Await(finish) }) }); err != nil {
 		return err
 	}
-	err = l.drain(cancel)
+	err = l.drain(cancel, all)
 	if err != nil {
 		return err
 	}
@@ -196,12 +196,12 @@ func (l *line) record(f func() error) error {
 	return f()
 }
 
-// drain returns when each goroutine has had a last turn. The time for that grows with the queue. The library has lost a
-// goroutine that is not served within that time.
-func (l *line) drain(cancel context.CancelFunc) error {
+// drain returns when each goroutine has had a last turn. The time for that grows with the length of the whole queue. The library
+// has lost a goroutine that is not served within that time.
+func (l *line) drain(cancel context.CancelFunc, all int) error {
 	l.over.Store(true)
 	const turn = 10 * time.Millisecond // at most, on average
-	defer time.AfterFunc(drainTime+time.Duration(l.length)*turn, cancel).Stop()
+	defer time.AfterFunc(drainTime+time.Duration(all)*turn, cancel).Stop()
 	l.wg.Wait()
 	close(l.errs)
 	return <-l.errs // nil if there is none
