@@ -88,6 +88,9 @@ func TestAPathIsTidy(t *testing.T) {
 	p := walkers()
 	p.Canonical = nil
 	p.Tidy = func(w *walk) { w[1] = 0 } // nobody cares about the second
+	p.Moves = func(w *walk) []states.Step[walk, string] {
+		return []states.Step[walk, string]{{Move: "both", To: walk{w[0] + 1, w[1] + 1}}}
+	}
 	p.Line = func(_ string, from, to *walk) string {
 		if from[1] != 0 || to[1] != 0 {
 			t.Errorf("from %v to %v", *from, *to)
