@@ -82,7 +82,7 @@ func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 				defer func() { ended <- struct{}{} }()
 				for ctx.Err() == nil {
 					if _, hold, err := requests.Lock(ctx, "item:7"); err == nil {
-						time.Sleep(10 * time.Millisecond) // the work; the processor has time for the tasks
+						time.Sleep(time.Millisecond) // the work
 						_ = hold.Unlock()
 					}
 				}
