@@ -100,8 +100,9 @@ func TestTasksThatCannotBeParkedComeBackByTheClock(t *testing.T) {
 				var ran atomic.Int32
 				h := handle(func(context.Context) error { ran.Add(1); return nil })
 				mux, unknown := asynq.NewServeMux(), asynqmw.WithLayoutError(tt.layout)
+				rescue := asynqmw.WithRescue(q.client, asynq.ProcessIn(time.Hour)) // nothing but the test may run the copy
 				for _, typename := range []string{"order:fulfil", "order:ship"} {
-					mux.Handle(typename, asynqmw.WithLock(locks, byItem, unknown, asynqmw.WithRescue(q.client))(h))
+					mux.Handle(typename, asynqmw.WithLock(locks, byItem, unknown, rescue)(h))
 				}
 				startServer(t, queueOn(s), quick(), mux)
 				ids := []string{q.fulfil("7"), q.enqueue(taskFor("order:ship", "7"), asynq.Retention(time.Hour))}
