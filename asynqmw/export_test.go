@@ -1,5 +1,7 @@
 package asynqmw
 
+const LongHold = longHold
+
 // WithLayoutError makes handlers with this option find an asynq of an unknown version.
 func WithLayoutError(err error) Option {
 	l := &layout{err: err}

@@ -3,6 +3,7 @@ package asynqmw_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	waiting "github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rwlock"
 	"github.com/lockmw/go/semaphore"
 )
@@ -73,31 +75,53 @@ func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		t.Parallel()
 		q := newQueue(t, queueOn(s))
-		requests := fairlock.New(usertest.Client(t, s))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{}, 2)
-		_, hold := usertest.Lock(t, ctx, requests, "item:7")
-		for range 2 {
-			go func() {
-				defer func() { ended <- struct{}{} }()
-				for ctx.Err() == nil {
-					if _, hold, err := requests.Lock(ctx, "item:7"); err == nil {
-						time.Sleep(time.Millisecond) // the work
-						_ = hold.Unlock()
-					}
-				}
-			}()
-		}
+		release := occupySteadily(t, fairlock.New(usertest.Client(t, s)), "item:7", time.Millisecond)
 		locks := fairlock.New(usertest.Client(t, s))
 		startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error { return nil })))
 		ids := []string{q.fulfil("7"), q.fulfil("7")}
 		q.awaitParked(ids[0])
-		usertest.Unlock(t, hold)
+		release()
 		q.awaitDone(ids...)
-		cancel()
-		receive(t, ended)
-		receive(t, ended)
 	})
+}
+
+// No worker waits for a lock that tasks hold for long, except with a task that was put back.
+func TestATaskAmongSteadyWaitersGetsALockThatTasksHoldForLong(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	q := newQueue(t, queueOn(s))
+	release := occupySteadily(t, fairlock.New(usertest.Client(t, s)), "item:7", 10*time.Millisecond)
+	locks := fairlock.New(usertest.Client(t, s))
+	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error {
+		time.Sleep(asynqmw.LongHold * 5 / 4) // the work
+		return nil
+	})))
+	ids := []string{q.fulfil("7"), q.fulfil("7"), q.fulfil("7")}
+	q.awaitParked(ids...)
+	release()
+	q.awaitDone(ids...)
+}
+
+// occupySteadily is usertest.Occupy for a lock that two requests take in turn after the release, until the test ends. Each holds it
+// for the time work.
+func occupySteadily(t *testing.T, l lockmw.Locker, key string, work time.Duration) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var requests sync.WaitGroup
+	t.Cleanup(requests.Wait)
+	t.Cleanup(cancel)
+	release = usertest.Occupy(t, l, key)
+	for range 2 {
+		requests.Go(func() {
+			for ctx.Err() == nil {
+				if _, hold, err := l.Lock(ctx, key); err == nil {
+					time.Sleep(work)
+					_ = hold.Unlock()
+				}
+			}
+		})
+	}
+	return release
 }
 
 func TestTheNextTaskIsWokenBeforeOthersThatWait(t *testing.T) {

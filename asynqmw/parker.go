@@ -238,12 +238,20 @@ func (s *keyStats) depth(most int) int {
 	return min(max(1, int(fetching/s.mean)), most)
 }
 
-// stay returns how long a task may wait for its lock in its worker: 0 if it may not. Call leave in any case.
+// stay returns how long a task may wait for its lock in its worker: 0 if it may not. Call leave in any case. One task that was put
+// back may wait even if holds are long: a task that only tries never gets a lock for which others always wait.
 func (p *parker) stay(w parked.ListID, a *attempt) (wait time.Duration, leave func()) {
 	s := p.track(w)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s == nil || s.waiting >= s.depth(p.server.maxWaits()) || !p.server.beginStay() {
+	if s == nil {
+		return 0, func() {}
+	}
+	most := s.depth(p.server.maxWaits())
+	if a.requeued > 0 {
+		most = max(most, 1)
+	}
+	if s.waiting >= most || !p.server.beginStay() {
 		return 0, func() {}
 	}
 	switch wait = longestStay; {
