@@ -118,57 +118,48 @@ func (l *lease) deadline() clock.Instant {
 	return l.holds.First().deadline()
 }
 
-// Due ends expired holds, and schedules a renewal if one is due.
+// Due ends expired holds, or the whole lease. It adds a renewal to the round if one is due, and reports a late answer to a renewal.
 func (l *lease) Due() {
-	renew, lost, news := l.due()
-	e := l.c.e
-	e.round.lost = append(e.round.lost, lost...)
-	for _, report := range news {
-		e.schedule.Go(report) // the schedule must not wait for it
-	}
-	if renew {
-		e.round.renewals = append(e.round.renewals, transport.Due{Key: l.c.keys.Holder(), Deadline: l.expiry(), Call: l})
-	}
-}
-
-// due is Due with the shard locked. It ends expired holds, or the whole lease, and returns the lost holds. It reports whether to
-// renew the lease. The caller calls the functions in news with no mutex held: they report a late answer to a renewal, or
-// forgotten holds.
-func (l *lease) due() (renew bool, lost []*hold, news []func()) {
-	c := l.c
+	c, e := l.c, l.c.e
 	c.shard.mu.Lock()
 	defer c.unlock()
 	if l.over {
-		return false, nil, nil
+		return
 	}
 	l.timerAt = 0
 	now := clock.Now()
-	lost = l.expire(now)
+	e.round.lost = append(e.round.lost, l.expire(now)...)
 	if l.over {
-		return false, lost, nil
+		return
 	}
 	if l.asked != 0 && !l.overdue && now >= l.overdueAt() {
 		l.overdue = true
-		news = append(news, l.reportRenewal(errOverdue))
+		e.schedule.Go(l.reportRenewal(errOverdue)) // the schedule must not wait for the report
 	}
 	if l.renewAt != 0 && !now.Before(l.renewAt.Add(-l.slack)) {
 		if l.asked == 0 { // otherwise a pending answer may still extend the lease
-			if report := l.findForgotten(); report != nil {
-				news = append(news, report)
-			}
+			l.findForgotten()
 		}
-		renew, l.renewAt = l.isWanted(), 0
-	}
-	if renew {
-		// The next renewal is sent whether or not this one is answered.
-		l.renewAfter(now, l.retryInterval(now))
-		if l.asked == 0 {
-			l.asked = max(now, 1)
+		l.renewAt = 0
+		if l.isWanted() {
+			l.renew(now)
 		}
-		renew, l.paced = !l.paced, true
 	}
 	l.reschedule()
-	return renew, lost, news
+}
+
+// renew adds a renewal to the round, unless one waits for its turn.
+func (l *lease) renew(now clock.Instant) {
+	// The next renewal is sent whether or not this one is answered.
+	l.renewAfter(now, l.retryInterval(now))
+	if l.asked == 0 {
+		l.asked = max(now, 1)
+	}
+	if !l.paced {
+		l.paced = true
+		due := transport.Due{Key: l.c.keys.Holder(), Deadline: l.expiry(), Call: l}
+		l.c.e.round.renewals = append(l.c.e.round.renewals, due)
+	}
 }
 
 // isFresh reports whether enough of the lease is left to give it to another caller.
@@ -312,10 +303,10 @@ func notifyLost(lost []*hold) {
 	}
 }
 
-// findForgotten finds holds that can no longer be released. They end with the lease's present deadline, even if the lease is
-// renewed for others that share it. A hold with an unfinished minimum hold is left alone. The caller calls report with no mutex
-// held to notify the callers; it is nil if there is nothing to report.
-func (l *lease) findForgotten() (report func()) {
+// findForgotten finds holds that can no longer be released, and notifies the callers in the background. These holds end with the
+// lease's present deadline, even if the lease is renewed for others that share it. A hold with an unfinished minimum hold is left
+// alone.
+func (l *lease) findForgotten() {
 	var found []*hold
 	for h := range l.holds.All() {
 		if h.BecomesForgotten() {
@@ -324,14 +315,14 @@ func (l *lease) findForgotten() (report func()) {
 		}
 	}
 	if found == nil {
-		return nil
+		return
 	}
 	l.sortHolds()
-	return func() {
+	l.c.e.schedule.Go(func() {
 		for _, h := range found {
 			h.Req.Events.Forgotten(h.Local(), h.Deadline().Time())
 		}
-	}
+	})
 }
 
 // sortHolds moves the hold that ends first to the front.

@@ -62,12 +62,6 @@ func (r *request) waitOut(err error) bool {
 // slotMoveWait is how long a call that only tries waits for a slot that moves.
 const slotMoveWait = 200 * time.Millisecond
 
-// tryAgain sends a request again under its id, because its outcome is unknown.
-func (r *request) tryAgain() {
-	r.outage.paused = false
-	r.send()
-}
-
 // failFast ends the waits of callers that do not wait for a server which answers with err. It does not treat a slot that moves
 // quickly as an outage, nor an exhausted connection pool before the server was checked.
 func (c *cohort) failFast(err error, quick bool) {
@@ -160,13 +154,11 @@ func (e *Engine) onServerReplaced() {
 // A round is everything that is due at about the same time. Package transport paces renewals, polls and peeks. Beats and reports go
 // out immediately (rule 13 of docs/protocol.md). Only the schedule's goroutine adds to a round.
 type round struct {
-	renewals []transport.Due
-	beats    []*transport.Call
-	polls    []*request
-	confirms []*request
-	peeks    []*request
-	reports  []*transport.Call
-	lost     []*hold
+	renewals  []transport.Due
+	beats     []*transport.Call
+	questions [pollIt + 1][]*request
+	reports   []*transport.Call
+	lost      []*hold
 }
 
 const (
@@ -182,8 +174,8 @@ func (e *Engine) endRound() {
 	e.pacer.Add(r.renewals)
 	e.rounds.Send(r.beats, maxReporting+maxBeating) // what is left out is due again soon
 	e.rounds.Send(r.reports, maxReporting)
-	e.polling.Add(append(polls(r.polls), e.peeks(r.confirms, confirmIt)...))
-	e.peeking.Add(e.peeks(r.peeks, peekIt))
+	e.polling.Add(append(polls(r.questions[pollIt]), e.peeks(r.questions[confirmIt], confirmIt)...))
+	e.peeking.Add(e.peeks(r.questions[peekIt], peekIt))
 	if len(r.lost) > 0 {
 		e.notifyLostAsync(r.lost)
 	}

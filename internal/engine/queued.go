@@ -12,19 +12,6 @@ import (
 // pollSlack is how early a poll may be sent, so that it can share a pipeline.
 const pollSlack = 100 * time.Millisecond
 
-// Due schedules a question about the request, or sends the request again.
-func (r *request) Due() {
-	round := &r.c.e.round
-	switch r.due() {
-	case peekIt:
-		round.peeks = append(round.peeks, r)
-	case confirmIt:
-		round.confirms = append(round.confirms, r)
-	case pollIt:
-		round.polls = append(round.polls, r)
-	}
-}
-
 // A question is a way to ask the server about a queued request. A stronger question is greater.
 type question int8
 
@@ -35,17 +22,18 @@ const (
 	pollIt
 )
 
-// due is Due with the shard locked. It sends a request again that has not been queued.
-func (r *request) due() question {
+// Due adds a question about the request to the round. It sends a request again that has not been queued.
+func (r *request) Due() {
 	c, e := r.c, r.c.e
 	c.shard.mu.Lock()
 	defer c.unlock()
 	switch {
 	case r.over:
-		return none
+		return
 	case !r.queued:
-		r.tryAgain()
-		return none
+		r.outage.paused = false
+		r.send()
+		return
 	}
 	now := clock.Now()
 	ask := r.next
@@ -61,11 +49,10 @@ func (r *request) due() question {
 	} else {
 		e.schedule.Set(&r.timer, next, pollSlack)
 	}
-	if ask <= r.asking {
-		return none
+	if ask > r.asking {
+		r.asking = ask
+		e.round.questions[ask] = append(e.round.questions[ask], r)
 	}
-	r.asking = ask
-	return ask
 }
 
 // mayPeek reports whether a peek is enough. A poll extends the queue's life, reports the number of calls, and grants what can be

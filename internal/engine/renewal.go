@@ -242,28 +242,20 @@ func (c *cohort) stopReporter() {
 	}
 }
 
-// Due reports the number of waiters if it has changed.
+// Due adds an execution of report_waiters.lua to the round, unless the server has the number of waiters already.
 func (t *waiterReporter) Due() {
-	if k := t.due(); k != nil {
-		t.lease.c.e.round.reports = append(t.lease.c.e.round.reports, k)
-	}
-}
-
-// due is Due with the shard locked. It prepares an execution of report_waiters.lua, or returns nil if the server has the number
-// already.
-func (t *waiterReporter) due() *transport.Call {
-	l, c := t.lease, t.lease.c
+	l, c, e := t.lease, t.lease.c, t.lease.c.e
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	if l.over || !t.hasChanged() {
 		t.isSet = false
-		return nil
+		return
 	}
 	now := clock.Now()
-	c.e.schedule.Set(&t.timer, now.Add(reportAfter), reportSlack) // whether or not this report is answered
+	e.schedule.Set(&t.timer, now.Add(reportAfter), reportSlack) // whether or not this report is answered
 	waiting := c.countWaiters()
 	if t.reported == waiting {
-		return nil
+		return
 	}
 	t.reported.calls = unknown
 	t.runs++
@@ -271,9 +263,9 @@ func (t *waiterReporter) due() *transport.Call {
 	if waiting.long {
 		n.Waited = now.Sub(waiting.since)
 	}
-	k := n.Call(c.e.sender.Context(), c.e.scripts, func(a *transport.Reply) { t.onReported(a, waiting, n.Number) })
+	k := n.Call(e.sender.Context(), e.scripts, func(a *transport.Reply) { t.onReported(a, waiting, n.Number) })
 	k.Timeout = script.PollInterval
-	return k
+	e.round.reports = append(e.round.reports, k)
 }
 
 // onReported handles the answer to an execution of report_waiters.lua. If the lease is gone from the server, its renewal will
