@@ -93,7 +93,9 @@ type Engine struct {
 	pacer    *transport.Pacer   // paces renewals
 	polling  *transport.Pacer   // paces polls
 	peeking  *transport.Trickle // paces peeks
-	slots    slots
+	topology transport.Topology
+	onlySlot *slot    // of all locks; nil if the servers have slots
+	slots    sync.Map // otherwise: a *slot of each lock that was used, by the key of its fencing counter
 	inboxes  *inbox.Inboxes
 	inbox    *inbox.Inbox // for all locks; nil if each slot has one
 	detector *deadlock.Detector
@@ -127,7 +129,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	random := make([]byte, 16)
 	_, _ = rand.Read(random) // never fails
 	e := &Engine{
-		cfg: cfg, rdb: rdb,
+		cfg: cfg, rdb: rdb, topology: topology,
 		layout:   script.NewLayout(cfg.Prefix, topology),
 		sender:   transport.NewSender(rdb, topology, min(time.Second, cfg.UnlockTimeout/2), cfg.Replicas),
 		process:  processName(random),
@@ -146,9 +148,9 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.inboxes = inbox.NewInboxes(inbox.Config{Client: rdb, Sender: e.sender, Schedule: e.schedule, Reader: reader{e}, Logger: cfg.Logger, PerSlot: topology.HasSlots()})
 	if !topology.HasSlots() {
 		e.inbox = inbox.New(e.layout.Inbox(e.process, nil))
+		e.onlySlot = &slot{inbox: e.inbox}
 	}
 	e.detector = deadlock.NewDetector(cfg.Waits, site{e})
-	e.slots.init(e, topology)
 	e.recovery.init(e)
 	e.probe = transport.NewProbe(e.sender, e.schedule, cfg.Prefix, cfg.Logger)
 	e.watch = transport.NewWatch(transport.WatchConfig{
@@ -272,7 +274,7 @@ func (e *Engine) Config() Config { return e.cfg }
 func (e *Engine) Process() string { return e.process }
 
 // Topology returns the kind of servers that have the locks.
-func (e *Engine) Topology() transport.Topology { return e.slots.topology }
+func (e *Engine) Topology() transport.Topology { return e.topology }
 
 // Addr returns the address of the server, or "" if it is unknown.
 func (e *Engine) Addr() string {

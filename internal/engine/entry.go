@@ -12,7 +12,6 @@ import (
 	"github.com/lockmw/go/internal/inbox"
 	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/script"
-	"github.com/lockmw/go/internal/transport"
 )
 
 // An entry is the state of one key in this process. It exists while one of its cohorts is in use. The shard's mutex guards it.
@@ -324,30 +323,16 @@ type slot struct {
 	movedAt  atomic.Int64 // the instant when the slot was seen to have moved to other replicas; 0: never
 }
 
-// slots are the slots of all locks that this process has used.
-type slots struct {
-	topology transport.Topology
-	only     *slot // nil if the servers have slots
-
-	bySlot sync.Map // a *slot by the key of its fencing counter
-}
-
-func (s *slots) init(e *Engine, t transport.Topology) {
-	if s.topology = t; !t.HasSlots() {
-		s.only = &slot{inbox: e.inbox}
-	}
-}
-
 // slotOf returns the slot of a lock.
 func (e *Engine) slotOf(keys *script.KeySet) *slot {
-	if e.slots.only != nil {
-		return e.slots.only
+	if e.onlySlot != nil {
+		return e.onlySlot
 	}
 	fence := keys.Fence()
-	if v, ok := e.slots.bySlot.Load(fence); ok {
+	if v, ok := e.slots.Load(fence); ok {
 		return v.(*slot)
 	}
-	v, _ := e.slots.bySlot.LoadOrStore(fence, &slot{inbox: e.inboxOf(keys)})
+	v, _ := e.slots.LoadOrStore(fence, &slot{inbox: inbox.New(e.layout.Inbox(e.process, keys))})
 	return v.(*slot)
 }
 
@@ -358,12 +343,4 @@ func (s *slot) noteToken(token int64) {
 			return
 		}
 	}
-}
-
-// inboxOf returns the inbox for all locks, or a new one for the slot of a lock.
-func (e *Engine) inboxOf(keys *script.KeySet) *inbox.Inbox {
-	if e.inbox != nil {
-		return e.inbox
-	}
-	return inbox.New(e.layout.Inbox(e.process, keys))
 }

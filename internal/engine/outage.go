@@ -144,7 +144,7 @@ func (e *Engine) serverOf(key string) any {
 func (e *Engine) onServerReplaced() {
 	e.recovery.plan()
 	switch {
-	case e.slots.topology.IsReplaceable():
+	case e.topology.IsReplaceable():
 		e.inboxes.Resubscribe(e.inbox)
 	case e.inboxes.Cluster != nil:
 		e.inboxes.FollowSlots()

@@ -289,7 +289,7 @@ const movedGrace = time.Second
 var errSlotMoved = fmt.Errorf("%w: the slot has moved to a master whose replicas have not acknowledged it yet", core.ErrUnavailable)
 
 // followsSlots reports whether holds depend on which master has their slots.
-func (e *Engine) followsSlots() bool { return e.cfg.Replicas.Count > 0 && e.slots.topology.Cluster }
+func (e *Engine) followsSlots() bool { return e.cfg.Replicas.Count > 0 && e.topology.Cluster }
 
 // onSlotsMoved renews the leases in slots that have left a node. If the node is still a master, its replicas have not taken its
 // place: they need not be replicas of the slots' new master.

@@ -174,7 +174,7 @@ func TestACounterThatCannotBeRaisedEndsTheCall(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)
 		b.release(h)
-		b.e.slots.only.greatest.Store(h.Token() + (30 * time.Second).Microseconds())
+		b.e.onlySlot.greatest.Store(h.Token() + (30 * time.Second).Microseconds())
 		b.loseCounter()
 		c := b.call(b.e, b.requester(core.Exclusive))
 		time.Sleep(time.Second)
