@@ -133,9 +133,7 @@ func (c *cohort) newRequest(p *script.Predecessor) *request {
 	}
 	lead := c.waiters.Leader()
 	if lead == nil {
-		if p != nil {
-			c.e.cancelID(c.keys, c.predecessorTarget(p))
-		}
+		c.cancelPredecessor(p)
 		return nil
 	}
 	r := &request{

@@ -283,9 +283,7 @@ func (v *voids) of(k lockKey, list []uint64) []uint64 {
 func (r *request) settle(rec *core.Record) {
 	c := r.c
 	r.refused()
-	if r.predecessor != nil { // which this execution has left alone
-		c.e.cancelID(c.keys, c.predecessorTarget(r.predecessor))
-	}
+	c.cancelPredecessor(r.predecessor) // which this execution has left alone
 	c.failWaiters(&core.AcquireError{Err: &core.SettledError{Record: rec}})
 	c.sendRequest(nil)
 }

@@ -260,8 +260,8 @@ func (r *request) onFailed(err error) {
 func (r *request) forget() {
 	if r.id.Copies() > 0 {
 		r.cancel()
-	} else if r.predecessor != nil {
-		r.c.e.cancelID(r.c.keys, r.c.predecessorTarget(r.predecessor))
+	} else {
+		r.c.cancelPredecessor(r.predecessor)
 	}
 }
 
@@ -275,11 +275,8 @@ func (r *request) leaseEnd(sent clock.Instant) clock.Instant {
 
 // cancel ends the request and its predecessor on the server, whatever their state.
 func (r *request) cancel() {
-	e := r.c.e
-	e.cancelID(r.c.keys, r.target(true))
-	if r.predecessor != nil {
-		e.cancelID(r.c.keys, r.c.predecessorTarget(r.predecessor))
-	}
+	r.c.e.cancelID(r.c.keys, r.target(true))
+	r.c.cancelPredecessor(r.predecessor)
 }
 
 // target describes the request for a cancel.
@@ -297,8 +294,11 @@ func (r *request) target(mark bool) cancelTarget {
 	return t
 }
 
-func (c *cohort) predecessorTarget(p *script.Predecessor) cancelTarget {
-	return cancelTarget{key: c.lockKey(), id: p.ID.String(), lease: p.Lease, mark: true}
+// cancelPredecessor ends p on the server, unless it is nil.
+func (c *cohort) cancelPredecessor(p *script.Predecessor) {
+	if p != nil {
+		c.e.cancelID(c.keys, cancelTarget{key: c.lockKey(), id: p.ID.String(), lease: p.Lease, mark: true})
+	}
 }
 
 // onQueued handles an answer that says "queued", and schedules the next poll. permits is when the first permit of a semaphore may
