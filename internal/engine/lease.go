@@ -294,12 +294,10 @@ var errMoved = fmt.Errorf("%w: its slot has moved, and replicas of the new maste
 // notifyLostAsync is notifyLost in the background.
 func (e *Engine) notifyLostAsync(lost []*hold) { e.schedule.Go(func() { notifyLost(lost) }) }
 
-func (h *hold) notifyLost() { h.Req.Events.Lost(h.Lost) }
-
 // notifyLost notifies the callers of lost holds.
 func notifyLost(lost []*hold) {
 	for _, h := range lost {
-		h.notifyLost()
+		h.Req.Events.Lost(h.Lost)
 	}
 }
 

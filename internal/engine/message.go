@@ -38,7 +38,9 @@ func (r reader) Message(channel, payload string) {
 			v.c.shard.mu.Lock()
 			v.contendedAt = clock.Now()
 			v.setContended(true)
-			v.closeGrantBatch()
+			if v.grantBatch != nil {
+				v.grantBatch.closed = true
+			}
 			v.c.shard.mu.Unlock()
 		case *request: // granted, but the answer is still in flight
 			v.c.shard.mu.Lock()
@@ -192,13 +194,10 @@ func nextHint(at, now clock.Instant) (next clock.Instant, needed bool) {
 	return max(now, at.Add(hintGap)), true
 }
 
-// pollSoon polls for r because of a message.
-func (r *request) pollSoon() { r.askSoon(pollIt) }
-
 // confirmSoon asks whether the last push is still valid. It polls if several holds may exist together.
 func (r *request) confirmSoon() {
 	if mode := r.leader.Req.Mode; mode == core.Read || mode == core.Permit {
-		r.pollSoon()
+		r.askSoon(pollIt)
 	} else {
 		r.askSoon(confirmIt)
 	}
@@ -248,7 +247,7 @@ func (r *request) onTakenAway() {
 	switch {
 	case r.over:
 	case r.queued:
-		r.pollSoon()
+		r.askSoon(pollIt)
 	default:
 		r.doubted = true
 	}

@@ -76,8 +76,7 @@ func (c *cohort) failFast(err error, quick bool) {
 func (c *cohort) failIf(err error, chosen func(w *localq.Waiter) bool) {
 	for w := range c.waiters.All() {
 		if !w.HasEnded() && chosen(w) {
-			c.removeWaiter(w)
-			w.Finish(nil, &core.AcquireError{Err: err})
+			c.finish(w, nil, &core.AcquireError{Err: err})
 		}
 	}
 }

@@ -161,13 +161,6 @@ func (l *lease) startGrantBatch(ids string) {
 	}
 }
 
-// closeGrantBatch stops passing the lease on.
-func (l *lease) closeGrantBatch() {
-	if l.grantBatch != nil {
-		l.grantBatch.closed = true
-	}
-}
-
 // passInBatch passes the lease from h to the next member of its batch. It reports whether it did.
 func (l *lease) passInBatch(h *hold, now clock.Instant) bool {
 	n := l.grantBatch

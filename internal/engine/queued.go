@@ -318,9 +318,6 @@ func (r *request) onPollFailed(err error) {
 	r.c.failWaiters(&core.AcquireError{Err: transport.Failure(err)})
 }
 
-// pollAll polls for all queued requests now.
-func (e *Engine) pollAll() { e.pollIf(func(*request) bool { return true }) }
-
 // pollIf polls now for the queued requests that match.
 func (e *Engine) pollIf(chosen func(r *request) bool) {
 	e.eachQueued(func(r *request) {

@@ -118,7 +118,7 @@ func (y *recovery) Due() {
 		}
 		l.c.shard.mu.Unlock()
 	}
-	e.pollAll()
+	e.eachQueued((*request).pollNow)
 	e.repeatReleases()
 }
 

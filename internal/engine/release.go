@@ -142,9 +142,7 @@ func (r *release) call(now clock.Instant) *transport.Call {
 }
 
 // Due sends release.lua again.
-func (r *release) Due() { r.send() }
-
-func (r *release) send() { r.l.c.e.sender.Start(r.call(clock.Now())) }
+func (r *release) Due() { r.l.c.e.sender.Start(r.call(clock.Now())) }
 
 // run sends release.lua, and waits up to patience for the end of the release.
 func (r *release) run(patience time.Duration) error {

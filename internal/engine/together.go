@@ -156,8 +156,7 @@ func (p *part) onRefused(err error) {
 	default:
 		p.r.refused()
 	}
-	c.removeWaiter(p.w)
-	p.w.Finish(nil, errRefused)
+	c.finish(p.w, nil, errRefused)
 	c.sendRequest(nil)
 }
 
@@ -327,7 +326,7 @@ func (e *Engine) callForAll(rs []*release) *transport.Call {
 			if answer != nil {
 				rs[i].onAnswer(answer)
 			} else {
-				rs[i].send()
+				rs[i].Due()
 			}
 		}
 	})
