@@ -179,8 +179,6 @@ func processName(random []byte) string {
 func (e *Engine) newID() *script.ID { return e.idStem.New(e.lastID.Add(1)) }
 
 // margin returns how much earlier a lease ends here than on the server (rule 17 of docs/protocol.md).
-func (e *Engine) margin(lease time.Duration) time.Duration { return e.cfg.margin(lease) }
-
 func (c *Config) margin(lease time.Duration) time.Duration {
 	if c.Margin < 0 {
 		return lease/100 + 2*time.Millisecond

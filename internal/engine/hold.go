@@ -137,7 +137,7 @@ func (h *hold) onExtended(a *transport.Reply, duration time.Duration) (lost []*h
 	}
 	if h.Req.Fixed {
 		h.limit.Store(0)
-		h.limitTo(a.Sent.Add(duration - c.e.margin(duration)))
+		h.limitTo(a.Sent.Add(duration - c.e.cfg.margin(duration)))
 		if h.Req.MaxHold > 0 {
 			h.limitTo(h.MaxEnd())
 		}

@@ -198,7 +198,7 @@ func (r *request) onPeeked(sent clock.Instant, subscription, stamp int64, a *scr
 	case r.over || !r.queued:
 		return
 	case a.Granted && r.confirms(sent, a):
-		c.onGranted(r, r.push.Grant, sent, sent.Add(a.TTL-time.Millisecond-c.e.margin(script.AcceptWindow)), false)
+		c.onGranted(r, r.push.Grant, sent, sent.Add(a.TTL-time.Millisecond-c.e.cfg.margin(script.AcceptWindow)), false)
 		return
 	case stamp < 0 || a.Position == 0 || a.Position != r.position || a.TTL == 0 || r.behindReaders != a.Reads || !r.isBehind(a):
 		r.behindReaders = a.Reads

@@ -151,7 +151,7 @@ func (l *lease) noteRenewal(reply *transport.Reply, duration time.Duration) erro
 	}
 	l.confirmed, l.moved, l.asked, l.overdue = true, false, 0, false
 	l.takenAway = l.takenAway && sent < l.hintAt
-	l.expires.Store(max(l.expires.Load(), int64(sent.Add(duration-l.c.e.margin(duration)))))
+	l.expires.Store(max(l.expires.Load(), int64(sent.Add(duration-l.c.e.cfg.margin(duration)))))
 	l.renewAfter(sent, duration/3)
 	if h := l.holds.First(); h != nil && h.Req.Fixed {
 		l.renewAt = 0

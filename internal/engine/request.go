@@ -270,7 +270,7 @@ func (r *request) lease() time.Duration { return r.leader.Req.Lease }
 
 // leaseEnd returns the deadline of a lease that was set by a call sent at that time.
 func (r *request) leaseEnd(sent clock.Instant) clock.Instant {
-	return sent.Add(r.lease() - r.c.e.margin(r.lease()))
+	return sent.Add(r.lease() - r.c.e.cfg.margin(r.lease()))
 }
 
 // cancel ends the request and its predecessor on the server, whatever their state.
@@ -366,7 +366,7 @@ func (r *request) expectPush(sent clock.Instant, stamp, subscription int64) {
 	r.lastErr = nil
 	if sent >= r.distrust {
 		r.stamp, r.pushSubscription = stamp, subscription
-		r.acceptBy = sent.Add(script.AcceptWindow - e.margin(script.AcceptWindow))
+		r.acceptBy = sent.Add(script.AcceptWindow - e.cfg.margin(script.AcceptWindow))
 	}
 	e.inboxes.Use(r.c.slot.inbox)
 	e.watch.WroteGrant(clock.Now())
