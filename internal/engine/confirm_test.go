@@ -31,7 +31,7 @@ func TestAPeekConfirmsAPush(t *testing.T) {
 				b.driver.Release("held")
 				h := b.wantGranted("the call", c)
 				b.wantSent("a push that is not relied on", "peek")
-				if left, has := clock.Until(h.deadline()), b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val(); left >= has || left < has-100*time.Millisecond {
+				if left, has := clock.Until(h.Deadline()), b.rdb.PTTL(b.Context(), b.driver.Keys.Holder()).Val(); left >= has || left < has-100*time.Millisecond {
 					b.Errorf("it has the lock for %v, and the server for %v", left, has)
 				}
 				time.Sleep(2 * script.AcceptWindow)

@@ -43,8 +43,8 @@ func (h *hold) gone() error {
 	return h.Ended()
 }
 
-// deadline returns when the hold ends unless its lease is renewed.
-func (h *hold) deadline() clock.Instant {
+// Deadline implements core.Hold.
+func (h *hold) Deadline() clock.Instant {
 	expires := h.lease.expiry()
 	if limit := clock.Instant(h.limit.Load()); limit != 0 {
 		return min(limit, expires)
@@ -55,11 +55,8 @@ func (h *hold) deadline() clock.Instant {
 // keepsPlace reports whether the caller keeps a place in the queue, which ends with the hold.
 func (h *hold) keepsPlace() bool { return h.Req.KeepPlace > 0 && !h.Abandoned }
 
-// Deadline implements core.Hold.
-func (h *hold) Deadline() clock.Instant { return h.deadline() }
-
 // Expired implements core.Hold.
-func (h *hold) Expired() bool { return clock.Now() >= h.deadline() }
+func (h *hold) Expired() bool { return clock.Now() >= h.Deadline() }
 
 // KeepTaken implements core.Hold.
 func (h *hold) KeepTaken(d time.Duration) {

@@ -34,7 +34,7 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 			<-looked
 			c.shard.mu.Lock()
 			l.detachKeepingID(nil)
-			r := l.newRelease(h, clock.Now(), c.e.cfg.UnlockTimeout, h.deadline())
+			r := l.newRelease(h, clock.Now(), c.e.cfg.UnlockTimeout, h.Deadline())
 			c.releasing, c.sentAt = r, clock.Now()
 			c.shard.mu.Unlock()
 			released.Store(true)

@@ -115,7 +115,7 @@ func (l *lease) deadline() clock.Instant {
 	if l.holds.First() == nil {
 		return l.expiry()
 	}
-	return l.holds.First().deadline()
+	return l.holds.First().Deadline()
 }
 
 // Due ends expired holds, or the whole lease. It adds a renewal to the round if one is due, and reports a late answer to a renewal.
@@ -261,7 +261,7 @@ var errDeleted = fmt.Errorf("%w: it is gone from the server, or another holder h
 
 // expire ends expired holds. It ends the lease if that has expired or has no hold left.
 func (l *lease) expire(now clock.Instant) (lost []*hold) {
-	for h := l.holds.First(); h != nil && now >= h.deadline(); h = l.holds.First() {
+	for h := l.holds.First(); h != nil && now >= h.Deadline(); h = l.holds.First() {
 		l.endHold(h, h.expiryLoss(now))
 		lost = append(lost, h)
 	}

@@ -52,7 +52,7 @@ func TestAPushLateInTheAcceptWindowIsAskedFor(t *testing.T) {
 		if took := clock.Since(released); took > 10*time.Millisecond {
 			b.Errorf("it has the lock after %v", took)
 		}
-		if left := clock.Until(h.deadline()); left < script.AcceptWindow/2 {
+		if left := clock.Until(h.Deadline()); left < script.AcceptWindow/2 {
 			b.Errorf("it has the lock for %v", left)
 		}
 		b.release(h)

@@ -34,7 +34,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 	now := clock.Now() // read once: passes within a process are so fast that each reading counts
 	waiters = c.waiting()
 	err = h.Ended()
-	if err == nil && now >= h.deadline() {
+	if err == nil && now >= h.Deadline() {
 		err = h.expiryLoss(now)
 		l.endHold(h, err)
 		if l.isUnused() {
@@ -53,7 +53,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 		c.e.active.End()
 		return waiters, nil, nil
 	}
-	deadline := h.deadline()
+	deadline := h.Deadline()
 	if linger <= 0 && c.waiters.Len > 0 {
 		l.detach(nil)
 		c.shard.released.note(c.lockKey(), l.id.Number(), now)
@@ -69,7 +69,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 // beginReleaseOfShare ends a share in a lease. If it was the last one, it returns the release of the lease.
 func (h *hold) beginReleaseOfShare(now clock.Instant, patience time.Duration) *release {
 	l := h.lease
-	deadline := h.deadline()
+	deadline := h.Deadline()
 	first := l.holds.First() == h
 	l.endHold(h, nil)
 	if !l.isUnused() {
