@@ -219,7 +219,8 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	if r.several {
 		c.startReporter(l, unknown)
 	}
-	c.addLease(l)
+	c.known++
+	c.latest = l
 	e.watch.WroteGrant(now)
 	e.ids.set(l.id, l) // replaces r: a push that arrives now must find one of them
 	if c.isShared() {

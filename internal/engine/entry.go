@@ -150,20 +150,6 @@ func (n *entry) remove(c *cohort) {
 	}
 }
 
-// addLease counts a new lease.
-func (n *entry) addLease(l *lease) {
-	n.known++
-	n.latest = l
-}
-
-// removeLease counts a lease that has ended.
-func (n *entry) removeLease(l *lease) {
-	n.known--
-	if n.latest == l {
-		n.latest = nil
-	}
-}
-
 // waiting returns how many callers wait for the key. It does not count callers that may get the lock immediately: readers and one
 // other caller, unless an answer of the server says that they have to wait.
 func (c *cohort) waiting() int {

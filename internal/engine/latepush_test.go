@@ -34,7 +34,7 @@ func TestAnIDIsKnownFromItsGrantToTheAnswerToItsRelease(t *testing.T) {
 			<-looked
 			c.shard.mu.Lock()
 			l.detachKeepingID(nil)
-			r := l.newRelease(h, clock.Now(), c.e.cfg.UnlockTimeout, h.Deadline())
+			r := l.newRelease(h, clock.Now(), c.e.cfg.UnlockTimeout)
 			c.releasing, c.sentAt = r, clock.Now()
 			c.shard.mu.Unlock()
 			released.Store(true)

@@ -224,6 +224,7 @@ func (l *lease) detach(cause error) (lost []*hold) {
 // detachKeepingID is detach for a lease that is to be released. Its id stays in the table until the release is answered.
 // Otherwise a late push of its grant would lead to a cancel, which could overtake the release.
 func (l *lease) detachKeepingID(cause error) (lost []*hold) {
+	c := l.c
 	for h := l.holds.First(); h != nil; h = l.holds.First() {
 		l.endHold(h, cause)
 		if cause != nil {
@@ -232,14 +233,17 @@ func (l *lease) detachKeepingID(cause error) (lost []*hold) {
 	}
 	l.over = true
 	if l.listens {
-		l.c.slot.inbox.Listeners.Add(-1)
+		c.slot.inbox.Listeners.Add(-1)
 	}
-	if l.c.lease == l {
-		l.c.lease = nil
-		l.c.stopReporter()
+	if c.lease == l {
+		c.lease = nil
+		c.stopReporter()
 	}
-	l.c.removeLease(l)
-	l.c.e.schedule.Remove(&l.timer)
+	c.known--
+	if c.latest == l {
+		c.latest = nil
+	}
+	c.e.schedule.Remove(&l.timer)
 	if l.grantBatch != nil {
 		l.grantBatch.end()
 	}

@@ -53,7 +53,6 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 		c.e.active.End()
 		return waiters, nil, nil
 	}
-	deadline := h.Deadline()
 	if linger <= 0 && c.waiters.Len > 0 {
 		l.detach(nil)
 		c.shard.released.note(c.lockKey(), l.id.Number(), now)
@@ -61,7 +60,7 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 		return waiters, nil, nil
 	}
 	l.detachKeepingID(nil)
-	r = l.newRelease(h, now, patience, deadline)
+	r = l.newRelease(h, now, patience)
 	c.releasing, c.sentAt = r, now
 	return waiters, r, nil
 }
@@ -69,7 +68,6 @@ func (h *hold) beginRelease(patience time.Duration) (waiters int, r *release, er
 // beginReleaseOfShare ends a share in a lease. If it was the last one, it returns the release of the lease.
 func (h *hold) beginReleaseOfShare(now clock.Instant, patience time.Duration) *release {
 	l := h.lease
-	deadline := h.Deadline()
 	first := l.holds.First() == h
 	l.endHold(h, nil)
 	if !l.isUnused() {
@@ -79,7 +77,7 @@ func (h *hold) beginReleaseOfShare(now clock.Instant, patience time.Duration) *r
 		return nil
 	}
 	l.detachKeepingID(nil)
-	return l.newRelease(h, now, patience, deadline)
+	return l.newRelease(h, now, patience)
 }
 
 // A release returns a lease to the server: release.lua is sent, and sent again while the server cannot answer. Callers of this
@@ -104,8 +102,8 @@ type release struct {
 }
 
 // newRelease prepares a release of the lease, after detachKeepingID.
-func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration, deadline clock.Instant) *release {
-	r := &release{l: l, begun: now, until: now.Add(patience), deadline: deadline, over: make(chan struct{})}
+func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration) *release {
+	r := &release{l: l, begun: now, until: now.Add(patience), deadline: h.Deadline(), over: make(chan struct{})}
 	r.timer.SetOwner(r)
 	l.c.e.endings.Begin(true)
 	if h.keepsPlace() {
