@@ -279,13 +279,14 @@ func (t *idTable) inUse() map[lockKey][]uint64 {
 	return all
 }
 
-// of returns the requests and leases of a key.
-func (t *idTable) of(k lockKey) (all []any) {
+// of returns the requests and leases of a key, by the numbers of their ids.
+func (t *idTable) of(k lockKey) map[uint64]any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, v := range t.m {
+	all := make(map[uint64]any)
+	for n, v := range t.m {
 		if lockKeyOf(v) == k {
-			all = append(all, v)
+			all[n] = v
 		}
 	}
 	return all

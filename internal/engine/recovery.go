@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -301,10 +303,7 @@ func (r *request) disownEnded(sent clock.Instant, holders []core.Holder, then fu
 	if !showsEndedHold(known, holders, e.process) {
 		return false
 	}
-	inUse := make([]uint64, len(known))
-	for i, v := range known {
-		inUse[i] = numberOf(v)
-	}
+	inUse := slices.Collect(maps.Keys(known))
 	upTo := e.lastID.Load()                               // new ids of this key need the shard's lock
 	c.shard.released.note(c.lockKey(), upTo, clock.Now()) // so other calls do not do the same
 	e.disown(c.lockKey(), upTo, e.voids.of(c.lockKey(), inUse), then)
@@ -339,7 +338,7 @@ func (n *entry) doubts(token int64, sent clock.Instant) bool {
 // showsEndedHold reports whether holders has more holds of this process with one token than the process knows; known is its
 // requests and leases of the key. A lease that cannot be shared is the only hold: if the server names a different one, the next
 // renewal shows which is right.
-func showsEndedHold(known []any, holders []core.Holder, process string) bool {
+func showsEndedHold(known map[uint64]any, holders []core.Holder, process string) bool {
 	leases := make(map[int64]int)
 	for _, v := range known {
 		l, ok := v.(*lease)
@@ -360,12 +359,4 @@ func showsEndedHold(known []any, holders []core.Holder, process string) bool {
 		}
 	}
 	return false
-}
-
-// numberOf returns the number of the id of a *request or *lease.
-func numberOf(v any) uint64 {
-	if r, ok := v.(*request); ok {
-		return r.id.Number()
-	}
-	return v.(*lease).id.Number()
 }
