@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,13 +22,17 @@ func (l *Locks) majorityIsFinal() bool {
 
 // isQuorumWithout reports whether enough nodes are left without some.
 func (l *Locks) isQuorumWithout(some func(*node) bool) bool {
-	left := 0
-	for _, n := range l.nodes {
-		if !some(n) {
-			left++
+	return len(l.nodes)-count(l.nodes, some) >= l.cfg.Quorum
+}
+
+// count returns for how many elements f returns true.
+func count[E any](list []E, f func(E) bool) (n int) {
+	for _, e := range list {
+		if f(e) {
+			n++
 		}
 	}
-	return left >= l.cfg.Quorum
+	return n
 }
 
 // finalError returns an error that waiting cannot change; nil if there is none.
@@ -37,7 +40,7 @@ func (b *bid) finalError() error {
 	var final error
 	n := 0
 	for _, v := range b.votes {
-		if v == nil || v.state != failed {
+		if !v.is(failed) {
 			continue
 		}
 		if errors.Is(v.err, core.ErrInvalidOption) {
@@ -107,23 +110,20 @@ func (b *bid) absence(patience time.Duration) (there int, absent nodeErrors) {
 	l, now := b.e.l, time.Now()
 	for i, n := range l.nodes {
 		v := b.votes[i]
-		silent := v != nil && v.state == asking && now.Sub(b.begun) > patience
-		failed := v != nil && v.state == failed
-		if n.answers(now) && !silent && !failed {
+		silent := v.is(asking) && now.Sub(b.begun) > patience
+		if n.answers(now) && !silent && !v.is(failed) {
 			there++
-		} else if why := cmp.Or(n.err, v.failure()); why != nil {
+			continue
+		}
+		why := n.err
+		if why == nil && v != nil {
+			why = v.err
+		}
+		if why != nil {
 			absent = append(absent, n.explain(why))
 		}
 	}
 	return there, absent
-}
-
-// failure returns the error of the request; nil if it has not failed.
-func (v *vote) failure() error {
-	if v == nil {
-		return nil
-	}
-	return v.err
 }
 
 // explain adds the node to err.

@@ -60,7 +60,7 @@ func (b *bid) findFirst() *node {
 // queueAt queues the bid at a node.
 func (b *bid) queueAt(n *node, lead *localq.Waiter) {
 	token := int64(0)
-	if first := b.votes[b.first.index]; first != nil && first.state == granted {
+	if first := b.votes[b.first.index]; first.is(granted) {
 		token = first.hold.Token()
 	}
 	if was := b.votes[n.index]; was != nil {
@@ -86,7 +86,7 @@ func (b *bid) askRest(first *vote) {
 		}
 		b.request(n, 0, first.hold.Token(), true).send(lead.Ctx)
 	}
-	if asked, _ := b.open(); asked == 0 {
+	if b.in(asking) == 0 {
 		b.count()
 	}
 }

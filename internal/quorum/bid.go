@@ -86,28 +86,9 @@ func (b *bid) granted() (list []*vote) {
 	return list
 }
 
-// open returns how many answers are to come, and in how many queues the bid waits.
-func (b *bid) open() (asked, inQueue int) {
-	for _, v := range b.votes {
-		switch {
-		case v == nil:
-		case v.state == asking:
-			asked++
-		case v.state == queued:
-			inQueue++
-		}
-	}
-	return asked, inQueue
-}
-
-// answered returns how many nodes have granted or refused the lock.
-func (b *bid) answered() (n int) {
-	for _, v := range b.votes {
-		if v != nil && (v.state == granted || v.state == queued || v.state == refused) {
-			n++
-		}
-	}
-	return n
+// in returns how many requests have one of these states.
+func (b *bid) in(states ...voteState) int {
+	return count(b.votes, func(v *vote) bool { return v.is(states...) })
 }
 
 // step continues after an event.
@@ -127,7 +108,7 @@ func (b *bid) step() {
 func (b *bid) count() {
 	k := b.e.l.cfg.Quorum
 	have := b.granted()
-	asked, inQueue := b.open()
+	asked, inQueue := b.in(asking), b.in(queued)
 	if asked == 0 && len(have) >= k && b.e.l.cfg.Tokens {
 		have = b.withoutOutliers(have)
 	}
@@ -216,7 +197,7 @@ func (b *bid) onRaised() {
 		}
 	}
 	b.raiseRest()
-	if asked, _ := b.open(); b.raising == 0 && len(b.granted())+asked < k {
+	if b.raising == 0 && len(b.granted())+b.in(asking) < k {
 		b.phase = asks
 		b.fail(b.granted())
 	}

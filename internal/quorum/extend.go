@@ -152,7 +152,7 @@ func (l *lease) stepExtensions() {
 // expects reports whether a node may join the lease soon, without being asked again.
 func (l *lease) expects() bool {
 	return !l.over && slices.ContainsFunc(l.votes, func(v *vote) bool {
-		return v != nil && !l.has(v) && (v.state == asking || v.state == queued || v.state == granted && v.raising)
+		return v != nil && !l.has(v) && (v.is(asking, queued) || v.is(granted) && v.raising)
 	})
 }
 

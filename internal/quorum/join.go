@@ -25,7 +25,7 @@ func (l *lease) join(now time.Time) {
 	l.joined = now
 	for i, n := range l.e.l.nodes {
 		switch v := l.votes[i]; {
-		case n.unreachable, v != nil && (v.state == asking || v.state == queued):
+		case n.unreachable, v.is(asking, queued):
 		case v.counts() && (v.raising || l.has(v)):
 		case v.counts(): // its counter could not be raised
 			l.onVote(v)

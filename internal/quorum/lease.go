@@ -54,7 +54,7 @@ func newLease(e *entry, lead *localq.Waiter, tokens choice, have, all []*vote) {
 	l.reported = l.deadline()
 	l.fix(l.reported)
 	for _, v := range all { // nodes whose counters are below the tokens
-		if v != nil && v.state == granted && !l.has(v) {
+		if v.is(granted) && !l.has(v) {
 			l.onVote(v)
 		}
 	}
@@ -85,13 +85,7 @@ func (l *lease) fix(ends clock.Instant) {
 
 // isMissing reports whether some nodes are not part of the lease.
 func (l *lease) isMissing() bool {
-	n := 0
-	for _, m := range *l.members.Load() {
-		if !m.isLost() {
-			n++
-		}
-	}
-	return n < len(l.e.l.nodes)
+	return count(*l.members.Load(), func(v *vote) bool { return !v.isLost() }) < len(l.e.l.nodes)
 }
 
 // deadline returns the instant until which enough nodes count. It needs no mutex. After a release or a loss it stays as it was
@@ -113,14 +107,7 @@ func (l *lease) deadline() clock.Instant {
 }
 
 // counting returns how many nodes count.
-func (l *lease) counting() (n int) {
-	for _, v := range *l.members.Load() {
-		if v.counts() {
-			n++
-		}
-	}
-	return n
-}
+func (l *lease) counting() int { return count(*l.members.Load(), (*vote).counts) }
 
 // isContended reports whether another process is known to wait.
 func (l *lease) isContended() bool {
@@ -185,13 +172,7 @@ func (l *lease) onRenewed(err error) (notify func()) {
 		}
 		return nil
 	}
-	well := 0
-	for _, v := range *l.members.Load() {
-		if v.counts() && !v.failing {
-			well++
-		}
-	}
-	if well >= l.e.l.cfg.Quorum {
+	if count(*l.members.Load(), func(v *vote) bool { return v.counts() && !v.failing }) >= l.e.l.cfg.Quorum {
 		return nil
 	}
 	return func() { h.Req.Events.Renewed(err) }

@@ -28,7 +28,7 @@ func (b *bid) fail(have []*vote) {
 		return
 	}
 	if !l.majority(time.Now()) || b.tooManyFailed() {
-		if asked, _ := b.open(); asked > 0 {
+		if b.in(asking) > 0 {
 			return // their answers show whether there are enough
 		}
 		b.dropAll()
@@ -37,7 +37,7 @@ func (b *bid) fail(have []*vote) {
 		b.pauseOrEnd()
 		return
 	}
-	if asked, _ := b.open(); asked > 0 && b.answered() < l.cfg.Quorum && !e.waits() {
+	if b.in(asking) > 0 && b.in(granted, queued, refused) < l.cfg.Quorum && !e.waits() {
 		return // their answers show whether the lock is busy or too few nodes are reachable
 	}
 	b.noteRefusal()
@@ -77,7 +77,7 @@ func (v *vote) isQueueing() bool { return v.state == queued || v.state == asking
 func (b *bid) sameServer() error {
 	for _, v := range b.votes {
 		for _, other := range b.votes {
-			if v != nil && other != nil && v != other && v.state == refused && v.metHoldOf(other.n) {
+			if v.is(refused) && other != nil && v != other && v.metHoldOf(other.n) {
 				return fmt.Errorf("%w: nodes %d and %d are the same server, which has one vote: each node has to be a server of its own",
 					core.ErrInvalidOption, other.n.index+1, v.n.index+1)
 			}
@@ -133,7 +133,7 @@ func mostNamed(seen [][]core.Holder) (holders []core.Holder) {
 }
 
 // isBusy reports whether the node has answered that another process holds the lock. v may be nil.
-func (v *vote) isBusy() bool { return v != nil && (v.state == refused || v.state == queued) }
+func (v *vote) isBusy() bool { return v.is(refused, queued) }
 
 // dropOthers gives up all nodes except the first.
 func (b *bid) dropOthers() {
@@ -149,7 +149,7 @@ func (b *bid) dropOthers() {
 func (b *bid) dropAll() {
 	if time.Since(b.begun) > localq.SlowAnswer {
 		for _, v := range b.votes {
-			if v != nil && v.state == asking {
+			if v.is(asking) {
 				v.n.answered = time.Time{} // it has not answered for so long
 			}
 		}
@@ -186,12 +186,12 @@ func (b *bid) acquireInOrder() {
 		b.phase, b.begun = inOrder, time.Now()
 		b.after(inOrderTime, b.delay)
 	}
-	if asked, inQueue := b.open(); asked+inQueue > 0 {
+	if b.in(asking, queued) > 0 {
 		return
 	}
 	for i := range l.nodes {
 		n := b.order(i)
-		if v := b.votes[n.index]; v != nil && v.state == refused {
+		if b.votes[n.index].is(refused) {
 			b.request(n, core.Forever, 0, true).send(lead.Ctx)
 			return
 		}

@@ -49,6 +49,9 @@ const (
 	dropped           // not wanted any more
 )
 
+// is reports whether the request has one of these states. v may be nil.
+func (v *vote) is(states ...voteState) bool { return v != nil && slices.Contains(states, v.state) }
+
 // newVote prepares a request for a node.
 func (e *entry) newVote(n *node, r *core.Request, wait time.Duration) *vote {
 	v := &vote{e: e, n: n, req: *r}
