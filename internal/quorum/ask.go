@@ -63,9 +63,7 @@ func (b *bid) queueAt(n *node, lead *localq.Waiter) {
 	if first := b.votes[b.first.index]; first.is(granted) {
 		token = first.hold.Token()
 	}
-	if was := b.votes[n.index]; was != nil {
-		was.drop()
-	}
+	b.votes[n.index].drop()
 	v := b.request(n, core.Forever, token, true)
 	v.req.WantsMoves = n == b.first
 	v.send(lead.Ctx)

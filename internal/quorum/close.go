@@ -18,7 +18,7 @@ func (l *Locks) watchNodes() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if open--; open == 0 {
-				l.closedByNodes.Store(true)
+				l.closing = true
 				l.failCalls()
 				l.cancel()
 			}

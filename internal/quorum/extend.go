@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 )
 
@@ -121,7 +120,7 @@ func (x *extension) end(err error) {
 		terms := *s.terms
 		terms.Lease = x.lease
 		s.terms = &terms
-		s.fix(kthLatest(deadlines(x.done), s.e.l.cfg.Quorum))
+		s.fix(kthDeadline(x.done, s.e.l.cfg.Quorum))
 	}
 	x.result <- err
 }
@@ -154,12 +153,4 @@ func (l *lease) expects() bool {
 	return !l.over && slices.ContainsFunc(l.votes, func(v *vote) bool {
 		return v != nil && !l.has(v) && (v.is(asking, queued) || v.is(granted) && v.raising)
 	})
-}
-
-// deadlines returns the instants until which nodes count. It needs no mutex.
-func deadlines(votes []*vote) (times []clock.Instant) {
-	for _, v := range votes {
-		times = append(times, v.deadline())
-	}
-	return times
 }

@@ -78,9 +78,6 @@ func (h *hold) KeepTaken(d time.Duration) {
 	h.Keep(d)
 }
 
-// isForgotten reports whether the hold can no longer be released, because nothing refers to it. It needs no mutex.
-func (h *hold) isForgotten() bool { return h.Req.Events.IsForgotten() }
-
 // onForgotten notes that the hold is no longer renewed. It returns the callback that reports this; nil if it was reported
 // already.
 func (h *hold) onForgotten() (notify func()) {

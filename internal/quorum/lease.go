@@ -94,12 +94,7 @@ func (l *lease) deadline() clock.Instant {
 	if final := l.final.Load(); final != nil {
 		return *final
 	}
-	var room [16]clock.Instant
-	times := room[:0]
-	for _, v := range *l.members.Load() {
-		times = append(times, v.deadline())
-	}
-	until := kthLatest(times, l.e.l.cfg.Quorum)
+	until := kthDeadline(*l.members.Load(), l.e.l.cfg.Quorum)
 	if ends := l.ends.Load(); ends != nil && ends.Before(until) {
 		return *ends
 	}

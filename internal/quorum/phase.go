@@ -60,8 +60,7 @@ func (b *bid) fail(have []*vote) {
 		b.stopTimer()
 		l.prober.keepRunning(l)
 	case b.first.unreachable || !slices.ContainsFunc(b.votes, (*vote).isBusy): // nodes have failed, and no other process holds any
-		b.dropAll()
-		b.pauseOrEnd()
+		b.delay()
 	default:
 		b.dropOthers()
 		b.phase = waits
@@ -138,7 +137,7 @@ func (v *vote) isBusy() bool { return v.is(refused, queued) }
 // dropOthers gives up all nodes except the first.
 func (b *bid) dropOthers() {
 	for i, v := range b.votes {
-		if v != nil && i != b.first.index {
+		if i != b.first.index {
 			v.drop()
 			b.votes[i] = nil
 		}
@@ -165,8 +164,7 @@ func (b *bid) onWaits(open int) {
 	case first != nil && first.counts():
 		b.askRest(first)
 	case open == 0: // the node has failed
-		b.dropAll()
-		b.pauseOrEnd()
+		b.delay()
 	}
 }
 

@@ -49,7 +49,7 @@ func (l *Locks) probe() {
 		case <-tick.C:
 		}
 		l.mu.Lock()
-		if l.closedByNodes.Load() || !l.check(time.Now()) {
+		if l.ctx.Err() != nil || !l.check(time.Now()) {
 			l.prober.running = false
 			l.mu.Unlock()
 			return

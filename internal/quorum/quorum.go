@@ -70,8 +70,7 @@ type Locks struct {
 	selfWaits *transport.Timeouts // when waits are checked for self-waits
 	releases  *transport.Timeouts // how long releases wait for their confirmation
 
-	closedByNodes atomic.Bool // all engines are closed
-	stopWatching  []func() bool
+	stopWatching []func() bool
 }
 
 // New returns Locks. It sends no commands. There must be at least one engine, and the quorum must be more than half of them.
@@ -99,7 +98,7 @@ func (l *Locks) Acquire(ctx context.Context, r *core.Request) (core.Hold, error)
 	}
 	w := localq.NewWaiter(ctx, r, clock.Now())
 	l.mu.Lock()
-	if l.closing || l.closedByNodes.Load() {
+	if l.closing {
 		l.mu.Unlock()
 		return nil, &core.AcquireError{Err: core.ErrClosed}
 	}

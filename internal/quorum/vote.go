@@ -161,8 +161,11 @@ func (v *vote) onAnswer(hold core.Hold, err error) {
 	v.proceed()
 }
 
-// drop gives up the request, whatever its state. l.mu is held.
+// drop gives up the request, whatever its state. l.mu is held. v may be nil.
 func (v *vote) drop() {
+	if v == nil {
+		return
+	}
 	was := v.state
 	v.state = dropped
 	switch {
@@ -256,7 +259,7 @@ func (v *vote) ShuttingDown() {}
 // IsForgotten implements core.Events. The engine may hold a mutex.
 func (v *vote) IsForgotten() bool {
 	h := v.e.holder.Load()
-	return h != nil && h.isForgotten()
+	return h != nil && h.Req.Events.IsForgotten()
 }
 
 // Forgotten implements core.Events.
@@ -303,14 +306,17 @@ func (v *vote) Lost(cause error) {
 // drop gives up all these requests.
 func drop(votes []*vote) {
 	for _, v := range votes {
-		if v != nil {
-			v.drop()
-		}
+		v.drop()
 	}
 }
 
-// kthLatest returns the k-th latest of these instants.
-func kthLatest(times []clock.Instant, k int) clock.Instant {
+// kthDeadline returns the instant until which k of these nodes count. It needs no mutex.
+func kthDeadline(votes []*vote, k int) clock.Instant {
+	var room [16]clock.Instant
+	times := room[:0]
+	for _, v := range votes {
+		times = append(times, v.deadline())
+	}
 	slices.SortFunc(times, func(a, v clock.Instant) int { return cmp.Compare(v, a) })
 	return times[k-1]
 }
