@@ -27,7 +27,6 @@ type release struct {
 	ok        int
 	gone      int // nodes at which the hold had ended
 	err       error
-	wasLast   bool       // the first node is being freed
 	confirmed chan error // the outcome, for a caller that still waits for it
 	done      bool       // the outcome was sent
 }
@@ -153,7 +152,7 @@ func (r *release) leave() {
 
 func (r *release) freeFirst() {
 	if v := r.first; v != nil {
-		r.first, r.wasLast = nil, true
+		r.first = nil
 		r.left++
 		v.release(r)
 	}
