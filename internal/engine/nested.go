@@ -211,7 +211,7 @@ func (e *Engine) register() {
 }
 
 // LocalBlocker implements localq.Line. The hold that the server has named may belong to another Client of this process.
-func (c *cohort) LocalBlocker(*localq.Waiter) *core.LocalHold {
+func (c *cohort) LocalBlocker() *core.LocalHold {
 	found := c.e.localHold(c.key)
 	c.shard.mu.Lock()
 	var seen []core.Holder

@@ -33,11 +33,8 @@ func (w *waiter) Lock() { w.locks.mu.Lock() }
 // Unlock implements localq.Line.
 func (w *waiter) Unlock() { w.locks.mu.Unlock() }
 
-// Busy implements localq.Line.
-func (w *waiter) Busy() *core.AcquireError { return localq.Busy(w.entry.holders()) }
-
 // WaitFailed implements localq.Line.
-func (w *waiter) WaitFailed(*localq.Waiter) *core.AcquireError { return w.Busy() }
+func (w *waiter) WaitFailed(*localq.Waiter) *core.AcquireError { return localq.Busy(w.entry.holders()) }
 
 // Leave implements localq.Line.
 func (w *waiter) Leave(*localq.Waiter) {
@@ -56,7 +53,7 @@ func (w *waiter) GiveBack(h core.Hold) {
 }
 
 // LocalBlocker implements localq.Line.
-func (w *waiter) LocalBlocker(*localq.Waiter) *core.LocalHold {
+func (w *waiter) LocalBlocker() *core.LocalHold {
 	w.Lock()
 	defer w.Unlock()
 	for _, h := range w.entry.holds {

@@ -40,17 +40,15 @@ type Waiter struct {
 // A Line is where a Waiter waits. Its mutex guards the Waiter.
 type Line interface {
 	sync.Locker
-	// Busy returns the error of a call that has holders in its way. The Line is locked, here and unless noted otherwise.
-	Busy() *core.AcquireError
-	// WaitFailed returns the error of a wait that ends without the lock.
+	// WaitFailed returns the error of a wait that ends without the lock, with the holders in its way. The Line is locked, here
+	// and unless noted otherwise.
 	WaitFailed(w *Waiter) *core.AcquireError
 	// Leave removes the Waiter, and ends whatever no caller waits for afterwards.
 	Leave(w *Waiter)
 	// GiveBack releases a hold that its caller no longer wants. The Line is not locked.
 	GiveBack(h core.Hold)
-	// LocalBlocker returns a hold of this process that is in the way of the Waiter, or nil if none is known. The Line is not
-	// locked.
-	LocalBlocker(w *Waiter) *core.LocalHold
+	// LocalBlocker returns a hold of this process that is in the way, or nil if none is known. The Line is not locked.
+	LocalBlocker() *core.LocalHold
 }
 
 // NewWaiter returns the Waiter of a call that began at that time.
@@ -214,7 +212,7 @@ func (w *Waiter) notifySelfWait(l Line) {
 	if w.Req.Permits > 1 || clock.Since(w.Began) < core.SelfWaitAfter { // selfWait is closed early when the implementation is closed
 		return
 	}
-	found := l.LocalBlocker(w)
+	found := l.LocalBlocker()
 	l.Lock()
 	waits := !w.IsOver()
 	l.Unlock()
@@ -259,7 +257,7 @@ func (w *Waiter) endDeadlocked(l Line, d *core.DeadlockError) (core.Hold, error)
 	if w.IsOver() {
 		return w.hold, w.err
 	}
-	err := l.Busy()
+	err := l.WaitFailed(w)
 	err.Err = d
 	l.Leave(w)
 	return nil, err

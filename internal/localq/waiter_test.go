@@ -23,11 +23,10 @@ type stand struct {
 	gaveBack []core.Hold
 }
 
-func (s *stand) Busy() *core.AcquireError               { return Busy(nil) }
 func (s *stand) WaitFailed(*Waiter) *core.AcquireError  { return &core.AcquireError{Err: s.inVain} }
 func (s *stand) Leave(w *Waiter)                        { s.left = append(s.left, w) }
 func (s *stand) GiveBack(h core.Hold)                   { s.gaveBack = append(s.gaveBack, h) }
-func (s *stand) LocalBlocker(*Waiter) *core.LocalHold   { return s.inTheWay }
+func (s *stand) LocalBlocker() *core.LocalHold          { return s.inTheWay }
 func (s *stand) finish(w *Waiter, h core.Hold, e error) { s.Lock(); w.Finish(h, e); s.Unlock() }
 
 // A caller records its events.

@@ -111,12 +111,6 @@ func (e *entry) Lock() { e.l.mu.Lock() }
 // Unlock implements localq.Line.
 func (e *entry) Unlock() { e.l.mu.Unlock() }
 
-// Busy implements localq.Line.
-func (e *entry) Busy() *core.AcquireError {
-	holders, _ := e.knownHolders()
-	return localq.Busy(holders)
-}
-
 // WaitFailed implements localq.Line.
 func (e *entry) WaitFailed(w *localq.Waiter) *core.AcquireError {
 	why := e.why
@@ -126,7 +120,8 @@ func (e *entry) WaitFailed(w *localq.Waiter) *core.AcquireError {
 	if why != nil {
 		return &core.AcquireError{Err: why}
 	}
-	return e.Busy()
+	holders, _ := e.knownHolders()
+	return localq.Busy(holders)
 }
 
 // Leave implements localq.Line.
@@ -145,7 +140,7 @@ func (e *entry) GiveBack(h core.Hold) {
 }
 
 // LocalBlocker implements localq.Line.
-func (e *entry) LocalBlocker(*localq.Waiter) *core.LocalHold {
+func (e *entry) LocalBlocker() *core.LocalHold {
 	h := e.holder.Load()
 	if h == nil {
 		return nil
