@@ -287,11 +287,11 @@ func (r *request) settle(rec *core.Record) {
 
 // Opened implements core.RecordHold.
 func (h *hold) Opened() (earlier int, ok bool) {
-	l := h.lease
-	if !l.opened || h.begin(l.recordToken) != nil {
+	g := &h.lease.grant
+	if !g.Opened || h.begin(g.RecordToken) != nil {
 		return 0, false
 	}
-	return l.earlier, true
+	return g.Earlier, true
 }
 
 // begin notes that the hold's run begins to work, since the record has that token. From then on no command makes the run void.

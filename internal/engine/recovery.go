@@ -322,7 +322,7 @@ func (c *cohort) namedHere(holders []core.Holder) int64 {
 }
 
 // hasLatest reports whether the latest lease began with that token.
-func (n *entry) hasLatest(token int64) bool { return n.latest != nil && n.latest.first == token }
+func (n *entry) hasLatest(token int64) bool { return n.latest != nil && n.latest.grant.Token == token }
 
 // doubts records that an answer names a holder of this process. It reports whether an earlier answer did so, long enough ago for
 // a grant to have arrived.
@@ -348,7 +348,7 @@ func showsEndedHold(known map[uint64]any, holders []core.Holder, process string)
 		if !l.isRead() && !l.c.isPermit() {
 			return false
 		}
-		leases[l.first]++
+		leases[l.grant.Token]++
 	}
 	for i := range holders {
 		if h := &holders[i]; h.Process == process && !h.Lingers {
