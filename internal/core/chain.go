@@ -44,16 +44,15 @@ type WaitEndKey struct{}
 
 // WaitEnd returns when a wait ends that would end by itself at until, and ends earlier with its context. Zero means never.
 func WaitEnd(ctx context.Context, until time.Time) time.Time {
-	earlier := func(t time.Time) {
-		if until.IsZero() || t.Before(until) {
-			until = t
-		}
+	deadline, _ := ctx.Deadline()
+	end, _ := ctx.Value(WaitEndKey{}).(time.Time)
+	return Earlier(until, Earlier(deadline, end))
+}
+
+// Earlier returns the earlier one of two times. Zero means never.
+func Earlier(t, u time.Time) time.Time {
+	if t.IsZero() || !u.IsZero() && u.Before(t) {
+		return u
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		earlier(deadline)
-	}
-	if end, ok := ctx.Value(WaitEndKey{}).(time.Time); ok {
-		earlier(end)
-	}
-	return until
+	return t
 }

@@ -120,8 +120,7 @@ func (d *Detector) round(roots []*NestedWait) {
 	if len(deadlocked) > 0 {
 		still := slices.DeleteFunc(slices.Clone(roots), func(n *NestedWait) bool { return !deadlocked[n.id] })
 		second, _ := d.collect(still)
-		both := Intersect(first, second)
-		d.end(both, both.Deadlocked())
+		d.end(Intersect(first, second))
 		silent = true // a wait that is not ended may have just changed
 	}
 	for _, n := range roots {
@@ -135,22 +134,29 @@ func (d *Detector) round(roots []*NestedWait) {
 }
 
 // end ends the victims of this process, and makes other processes check theirs.
-func (d *Detector) end(g *Graph, deadlocked map[string]bool) {
-	for _, v := range g.Victims(deadlocked) {
-		if n := d.waits.find(v.ID); n != nil {
-			n.found(g.Cycle(v.ID, deadlocked))
-		} else if v.Inbox != "" {
+func (d *Detector) end(g *Graph) {
+	for _, v := range d.waits.endVictims(g) {
+		if v.Inbox != "" {
 			d.send(v.Inbox, &message{Check: v.ID})
 		}
 	}
 }
 
-// found ends the wait.
-func (n *NestedWait) found(cycle []*Wait) {
-	select {
-	case n.Found <- &core.DeadlockError{Cycle: steps(cycle)}:
-	default: // it is about to end
+// endVictims ends the victims of this process, and returns the others.
+func (r *Registry) endVictims(g *Graph) (others []*Wait) {
+	deadlocked := g.Deadlocked()
+	for _, v := range g.Victims(deadlocked) {
+		n := r.find(v.ID)
+		if n == nil {
+			others = append(others, v)
+			continue
+		}
+		select {
+		case n.Found <- &core.DeadlockError{Cycle: steps(g.Cycle(v.ID, deadlocked))}:
+		default: // it is about to end
+		}
 	}
+	return others
 }
 
 func steps(cycle []*Wait) (steps []core.DeadlockStep) {
@@ -326,11 +332,5 @@ func (n *NestedWait) CheckLocally() {
 	if !first.Deadlocked()[n.id] {
 		return
 	}
-	both := Intersect(first, collect())
-	deadlocked := both.Deadlocked()
-	for _, v := range both.Victims(deadlocked) {
-		if other := n.Waits.find(v.ID); other != nil {
-			other.found(both.Cycle(v.ID, deadlocked))
-		}
-	}
+	n.Waits.endVictims(Intersect(first, collect()))
 }

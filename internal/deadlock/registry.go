@@ -49,11 +49,12 @@ type Call interface {
 
 // A Registry has the nested waits of a process.
 type Registry struct {
+	last atomic.Uint64 // the number of the last id
+	stem string
+
 	mu     sync.Mutex
 	ids    map[string]*NestedWait
 	leases map[string][]*NestedWait // waits by the leases that they block
-	last   uint64
-	stem   string
 }
 
 // NewRegistry returns an empty Registry.
@@ -70,17 +71,7 @@ func NewRegistry() *Registry {
 var Shared = NewRegistry()
 
 // NewID returns a new id, unique over all processes.
-func (r *Registry) NewID() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.newID()
-}
-
-// newID is NewID with the mutex locked.
-func (r *Registry) newID() string {
-	r.last++
-	return r.stem + strconv.FormatUint(r.last, 36)
-}
+func (r *Registry) NewID() string { return r.stem + strconv.FormatUint(r.last.Add(1), 36) }
 
 // Begin registers a wait. It returns false, and registers nothing, if no other call can wait for a hold of the context.
 func (n *NestedWait) Begin(chain core.Chain) bool {
@@ -94,11 +85,10 @@ func (n *NestedWait) Begin(chain core.Chain) bool {
 	if len(n.leases) == 0 {
 		return false
 	}
-	n.chain, n.Found = chain, make(chan *core.DeadlockError, 1)
 	r := n.Waits
+	n.id, n.chain, n.Found = r.NewID(), chain, make(chan *core.DeadlockError, 1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n.id = r.newID()
 	r.ids[n.id] = n
 	for _, lease := range n.leases {
 		r.leases[lease] = append(r.leases[lease], n)
@@ -166,13 +156,8 @@ func (n *NestedWait) describe() *Wait {
 		Waited: now.Sub(n.Began).Milliseconds(),
 	}
 	until := n.Until
-	earlier := func(t time.Time) {
-		if !t.IsZero() && (until.IsZero() || t.Before(until)) {
-			until = t
-		}
-	}
 	for _, h := range n.chain.Live() {
-		earlier(h.Until)
+		until = core.Earlier(until, h.Until)
 		blocking, ok := h.Hold.(core.BlockingHold)
 		if !ok {
 			continue
@@ -181,7 +166,7 @@ func (n *NestedWait) describe() *Wait {
 		if s.Over {
 			continue
 		}
-		earlier(s.Until) // the context of the wait then ends as well
+		until = core.Earlier(until, s.Until) // the context of the wait then ends as well
 		w.Since = s.Granted
 		w.Held = append(w.Held, Held{Lease: s.Lease, Key: h.Key, Label: h.Label, For: now.Sub(s.Since).Milliseconds()})
 	}
