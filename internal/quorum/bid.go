@@ -151,15 +151,10 @@ func (b *bid) chooseTokens(have []*vote, asked int) {
 		})
 	case asked > 0 && len(outliers(have)) > 0: // the tokens still to come show which ones are right
 	default:
-		b.raise()
+		b.phase = raises
+		b.stopTimer()
+		b.onRaised()
 	}
-}
-
-// raise raises the nodes that gave a smaller token.
-func (b *bid) raise() {
-	b.phase = raises
-	b.stopTimer()
-	b.onRaised()
 }
 
 // raiseRest raises the nodes that count and whose counters are below the token. Some may have answered after it was chosen.

@@ -77,14 +77,3 @@ func (h *hold) KeepTaken(d time.Duration) {
 	defer l.mu.Unlock()
 	h.Keep(d)
 }
-
-// onForgotten notes that the hold is no longer renewed. It returns the callback that reports this; nil if it was reported
-// already.
-func (h *hold) onForgotten() (notify func()) {
-	if h.Over || h.Forgotten {
-		return nil
-	}
-	h.Forgotten = true
-	ends := h.Deadline().Time()
-	return func() { h.Req.Events.Forgotten(h.Local(), ends) }
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -119,16 +120,11 @@ func (n *node) greatestLost(ctx context.Context) (int64, error) {
 
 // each calls f for all nodes concurrently, and returns when all calls have returned.
 func each(nodes []*node, f func(*node)) {
-	ended := make(chan struct{}, len(nodes))
+	var wg sync.WaitGroup
 	for _, n := range nodes {
-		go func() {
-			f(n)
-			ended <- struct{}{}
-		}()
+		wg.Go(func() { f(n) })
 	}
-	for range nodes {
-		<-ended
-	}
+	wg.Wait()
 }
 
 // counterKey is a key without locks: the counter of a node is the same for all keys.

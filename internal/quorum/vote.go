@@ -227,13 +227,11 @@ func (v *vote) deadline() clock.Instant {
 	return d
 }
 
-// Contended implements core.Events: the request waits in the node's queue.
-func (v *vote) Contended(w core.Wait) { v.onWait(w) }
-
 // Waiting implements core.Events.
-func (v *vote) Waiting(w core.Wait) { v.onWait(w) }
+func (v *vote) Waiting(w core.Wait) { v.Contended(w) }
 
-func (v *vote) onWait(w core.Wait) {
+// Contended implements core.Events: the request waits in the node's queue.
+func (v *vote) Contended(w core.Wait) {
 	v.e.l.mu.Lock()
 	defer v.e.l.mu.Unlock()
 	v.n.note(nil)
@@ -262,13 +260,14 @@ func (v *vote) IsForgotten() bool {
 	return h != nil && h.Req.Events.IsForgotten()
 }
 
-// Forgotten implements core.Events.
+// Forgotten implements core.Events. Each node of the lease reports the hold, but its caller is notified once.
 func (v *vote) Forgotten(core.LocalHold, time.Time) {
 	v.e.l.mu.Lock()
-	h := v.e.holder.Load()
 	var notify func()
-	if h != nil && v.lease != nil && h.lease == v.lease {
-		notify = h.onForgotten()
+	if h := v.e.holder.Load(); h != nil && h.lease == v.lease && !h.Over && !h.Forgotten {
+		h.Forgotten = true
+		ends := h.Deadline().Time()
+		notify = func() { h.Req.Events.Forgotten(h.Local(), ends) }
 	}
 	v.e.l.unlockAndNotify(notify)
 }
