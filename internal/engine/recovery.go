@@ -314,15 +314,12 @@ func (r *request) disownEnded(sent clock.Instant, holders []core.Holder, then fu
 func (c *cohort) namedHere(holders []core.Holder) int64 {
 	for i := range holders {
 		h := &holders[i]
-		if h.Process == c.e.process && !h.Lingers && !c.hasLatest(h.Token) {
+		if h.Process == c.e.process && !h.Lingers && (c.latest == nil || h.Token != c.latest.grant.Token) {
 			return h.Token
 		}
 	}
 	return 0
 }
-
-// hasLatest reports whether the latest lease began with that token.
-func (n *entry) hasLatest(token int64) bool { return n.latest != nil && n.latest.grant.Token == token }
 
 // doubts records that an answer names a holder of this process. It reports whether an earlier answer did so, long enough ago for
 // a grant to have arrived.

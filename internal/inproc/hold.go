@@ -74,16 +74,13 @@ func (h *hold) expire() {
 	lost := !h.Over && h.isPast()
 	if lost {
 		h.entry.endPlace(h.Req.Place)
-		h.locks.end(h, h.outOfTime())
+		h.locks.end(h, h.ExpiryLoss(clock.Now(), "its time ran out"))
 	}
 	h.locks.mu.Unlock()
 	if lost {
 		h.Req.Events.Lost(h.Lost)
 	}
 }
-
-// outOfTime returns the loss of a hold whose deadline has passed.
-func (h *hold) outOfTime() error { return h.ExpiryLoss(clock.Now(), "its time ran out") }
 
 func (h *hold) isPast() bool { return !h.deadline.IsZero() && clock.Until(h.deadline) <= 0 }
 

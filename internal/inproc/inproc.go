@@ -147,25 +147,19 @@ func (e *entry) holders() []core.Holder {
 
 // Expire ends the holds of key as lost.
 func (l *Locks) Expire(key string) {
-	for _, h := range l.expire(key) {
+	var lost []*hold
+	l.mu.Lock()
+	if e := l.keys[key]; e != nil {
+		for _, h := range slices.Clone(e.holds) {
+			if !h.Over {
+				e.endPlace(h.Req.Place)
+				lost = append(lost, h)
+			}
+			l.end(h, core.ErrLost)
+		}
+	}
+	l.mu.Unlock()
+	for _, h := range lost {
 		h.Req.Events.Lost(fmt.Errorf("%w: its lease ran out", core.ErrLost))
 	}
-}
-
-// expire ends the holds of key, and returns those that had not ended before.
-func (l *Locks) expire(key string) (lost []*hold) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.keys[key]
-	if e == nil {
-		return nil
-	}
-	for _, h := range slices.Clone(e.holds) {
-		if !h.Over {
-			e.endPlace(h.Req.Place)
-			lost = append(lost, h)
-		}
-		l.end(h, core.ErrLost)
-	}
-	return lost
 }
