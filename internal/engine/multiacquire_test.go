@@ -10,7 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/localq"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -95,6 +97,22 @@ func TestAMultiAcquireIsOneCommandAndSoIsItsRelease(t *testing.T) {
 				r.Errorf("%v: %d commands: %q", mode, n, r.wire.Sent())
 			}
 		}
+	})
+}
+
+// Shutdown may begin when a multi-acquire has begun and has no requests yet, so that Shutdown cannot end them.
+func TestAMultiAcquireAsksForNothingAfterShutdown(t *testing.T) {
+	inRigBubble(t, func(r *rig) {
+		m := &multiAcquire{e: r.e}
+		waiters, _ := localq.NewWaiters(r.Context(), r.party(r.keys(1)).requests, clock.Now())
+		if err := r.e.Shutdown(r.Context()); err != nil {
+			r.Fatal(err)
+		}
+		if m.add(waiters[0]) {
+			r.Error("it asks for a lock")
+			m.giveBack()
+		}
+		r.isEmpty()
 	})
 }
 

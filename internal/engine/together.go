@@ -52,8 +52,7 @@ func (e *Engine) AcquireAll(ctx context.Context, rs []*core.Request) ([]core.Hol
 func (e *Engine) newMultiAcquire(ctx context.Context, rs []*core.Request) *multiAcquire {
 	n := len(rs)
 	first := rs[0]
-	if n > core.MaxTogether || first.Mode == core.Read || first.Mode == core.Permit || !e.sender.CanMultiKey() || e.closing.Load() ||
-		e.checkRequest(first) != nil {
+	if n > core.MaxTogether || first.Mode == core.Read || first.Mode == core.Permit || !e.sender.CanMultiKey() || e.checkRequest(first) != nil {
 		return nil
 	}
 	waiters, news := localq.NewWaiters(ctx, rs, clock.Now())
@@ -67,11 +66,12 @@ func (e *Engine) newMultiAcquire(ctx context.Context, rs []*core.Request) *multi
 	return m
 }
 
-// add adds a request for one lock, if its cohort is idle.
+// add adds a request for one lock, if its cohort is idle. It adds none once the engine is closing. Shutdown and Close end the
+// requests that were added before.
 func (m *multiAcquire) add(w *localq.Waiter) bool {
 	c := m.e.lockCohort(w.Req)
 	defer c.unlock()
-	if !c.isIdle() || len(m.parts) > 0 && c.slot != m.parts[0].r.c.slot {
+	if m.e.closing.Load() || !c.isIdle() || len(m.parts) > 0 && c.slot != m.parts[0].r.c.slot {
 		return false
 	}
 	c.waiters.Push(w)
