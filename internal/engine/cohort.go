@@ -216,7 +216,7 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	c.detachKeepingID(r)
 	c.lease = l
 	if r.several {
-		c.startReporter(l, unknown)
+		c.startReporter(unknown)
 	}
 	c.known++
 	c.latest = l
@@ -314,8 +314,7 @@ func (c *cohort) failTryLocks(err error, joined int64) {
 // failAll ends all waits with err, and cancels the request and lease that they leave unused.
 func (c *cohort) failAll(err error) {
 	c.failWaiters(err)
-	c.cancelIfUnwanted()
-	c.cancelLeaseIfUnused()
+	c.dropUnwanted()
 }
 
 // cancelIfUnwanted cancels the request if no caller waits for it.
@@ -374,7 +373,10 @@ func (c *cohort) Leave(w *localq.Waiter) {
 // dropUnwanted cancels the request or lease that no caller waits for, and sends a request for the callers that do wait.
 func (c *cohort) dropUnwanted() {
 	c.cancelIfUnwanted()
-	c.cancelLeaseIfUnused()
+	if l := c.lease; l != nil && c.isShared() && l.isUnused() { // it was kept for a caller that has left
+		l.detach(nil)
+		l.cancel()
+	}
 	c.sendRequest(nil)
 }
 

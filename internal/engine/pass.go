@@ -101,14 +101,6 @@ func (l *lease) stopSharing() {
 	c.sendRequest(p)
 }
 
-// cancelLeaseIfUnused cancels a lease that was kept for a caller which has left.
-func (c *cohort) cancelLeaseIfUnused() {
-	if l := c.lease; l != nil && c.isShared() && l.isUnused() {
-		l.detach(nil)
-		l.cancel()
-	}
-}
-
 // A grantBatch is the callers of this process whose tickets are queued directly behind the lease's ticket, in strict order. The
 // server has reserved a token for each. The lease passes from one to the next without a command, in the order of the queue. Their
 // tickets stay in the queue until they have been served, so a loss costs no caller its place (rule 25 of docs/protocol.md). The

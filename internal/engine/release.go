@@ -118,7 +118,7 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration) *
 	if l.grantBatch != nil {
 		r.served = l.grantBatch.servedIDs(l.grantBatch.removed)
 	}
-	if h.Linger() > 0 && !l.c.isShared() {
+	if !l.c.isShared() {
 		r.lingers = h.KeptUntil()
 	}
 	return r

@@ -214,19 +214,19 @@ func (t *waiterReporter) hasChanged() bool {
 	return t.reported.calls != t.lease.c.waiters.Len || w != nil && (!t.reported.long || t.reported.since != w.Began)
 }
 
-// startReporter begins reports for a lease. reported is the number that the server has.
-func (c *cohort) startReporter(l *lease, reported int) {
+// startReporter begins reports for the lease. reported is the number that the server has.
+func (c *cohort) startReporter(reported int) {
 	if c.kind != passing {
 		return // other callers have tickets
 	}
-	c.reporter = &waiterReporter{lease: l, reported: waiterCount{calls: reported}}
+	c.reporter = &waiterReporter{lease: c.lease, reported: waiterCount{calls: reported}}
 	c.reporter.timer.SetOwner(c.reporter)
 }
 
 // planReport makes sure that the server receives the number of callers behind the lease.
 func (c *cohort) planReport() {
 	if c.reporter == nil {
-		c.startReporter(c.lease, 0)
+		c.startReporter(0)
 	}
 	if t := c.reporter; t != nil && !t.isSet && t.hasChanged() {
 		t.isSet = true

@@ -259,9 +259,7 @@ func (p *part) cancel() core.Hold {
 	if !p.r.over {
 		p.r.failed()
 	}
-	c.removeWaiter(p.w)
-	c.cancelIfUnwanted()
-	c.sendRequest(nil)
+	c.Leave(p.w)
 	return nil
 }
 
