@@ -84,13 +84,10 @@ func (b *bid) whyUnavailable(patience time.Duration) error {
 // tooManyFailed reports whether the bid could not have enough nodes even if no other process held any. Then it is unknown
 // whether the lock is held.
 func (b *bid) tooManyFailed() bool {
-	left := 0
-	for i, n := range b.e.l.nodes {
-		if v := b.votes[i]; v != nil && v.state != failed || v == nil && !n.unreachable {
-			left++
-		}
-	}
-	return left < b.e.l.cfg.Quorum
+	return !b.e.l.isQuorumWithout(func(n *node) bool {
+		v := b.votes[n.index]
+		return v.is(failed) || v == nil && n.unreachable
+	})
 }
 
 // unavailable returns the error that too few nodes answer, with the reasons.

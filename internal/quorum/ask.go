@@ -46,15 +46,14 @@ func (b *bid) request(n *node, wait time.Duration, token int64, notifyHolder boo
 
 // findFirst returns the first node of the key's order that answers. If all nodes are needed, it is the first of the order.
 func (b *bid) findFirst() *node {
-	l := b.e.l
-	if l.cfg.Quorum < len(l.nodes) {
-		for i := range l.nodes {
-			if n := b.order(i); !n.unreachable {
+	if b.e.l.cfg.Quorum < len(b.order) {
+		for _, n := range b.order {
+			if !n.unreachable {
 				return n
 			}
 		}
 	}
-	return b.order(0)
+	return b.order[0]
 }
 
 // queueAt queues the bid at a node.

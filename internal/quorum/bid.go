@@ -14,7 +14,7 @@ type bid struct {
 	begun   time.Time
 	terms   *core.Request // of the caller for which the bid is made
 	phase   phase
-	order   func(i int) *node
+	order   []*node
 	first   *node   // in whose queue the bid waits
 	votes   []*vote // by node: its last request of this bid; nil: none
 	timer   *time.Timer

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/clock"
@@ -65,9 +66,9 @@ func (n *node) limited(ctx context.Context) context.Context {
 
 // order returns the nodes in the order in which calls for a key queue at them. It is the same in all processes that list the
 // nodes in the same order.
-func (l *Locks) order(key string) func(i int) *node {
+func (l *Locks) order(key string) []*node {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key)) // never fails
 	start := int(h.Sum32() % uint32(len(l.nodes)))
-	return func(i int) *node { return l.nodes[(start+i)%len(l.nodes)] }
+	return slices.Concat(l.nodes[start:], l.nodes[:start])
 }

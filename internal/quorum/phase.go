@@ -173,7 +173,6 @@ const inOrderTime = 200 * time.Millisecond
 
 // acquireInOrder queues at the nodes that have refused, one after the other in the order of the nodes.
 func (b *bid) acquireInOrder() {
-	l := b.e.l
 	lead := b.e.waiters.Leader()
 	if lead == nil {
 		b.giveUp()
@@ -187,8 +186,7 @@ func (b *bid) acquireInOrder() {
 	if b.in(asking, queued) > 0 {
 		return
 	}
-	for i := range l.nodes {
-		n := b.order(i)
+	for _, n := range b.order {
 		if b.votes[n.index].is(refused) {
 			b.request(n, core.Forever, 0, true).send(lead.Ctx)
 			return

@@ -65,9 +65,9 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 	l.detach()
 	r := &release{e: e, lease: l, patience: patience, begun: time.Now(), confirmed: make(chan error, 1)}
 	e.release = r
-	first := e.l.order(e.key)(0)
-	if e.contended && len(e.l.nodes) > 1 {
-		first = l.firstNode(first)
+	var first *node // freed last; nil: none
+	if e.contended {
+		first = l.firstNode()
 	}
 	for _, v := range l.votes {
 		switch {
@@ -78,7 +78,7 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 			v.hold.KeepTaken(rest)
 			fallthrough
 		default:
-			if e.contended && v.n == first {
+			if v.n == first {
 				r.first = v
 			} else {
 				r.left++
@@ -92,15 +92,14 @@ func (h *hold) newRelease(rest, patience time.Duration) *release {
 }
 
 // firstNode returns the node in whose queue others wait: the first one of the order that the lease has.
-func (l *lease) firstNode(first *node) *node {
+func (l *lease) firstNode() *node {
 	order := l.e.l.order(l.e.key)
-	for i := range l.e.l.nodes {
-		n := order(i)
+	for _, n := range order {
 		if v := l.votes[n.index]; v.counts() && v.hold.IsContended() {
 			return n
 		}
 	}
-	return first
+	return order[0]
 }
 
 // release frees the node, in the background.
