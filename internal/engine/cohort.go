@@ -180,8 +180,9 @@ func (c *cohort) votesWanted(v *core.Vote) (free, queued int) {
 	return tokens, tokens
 }
 
-// onGranted turns a granted request into a lease and gives it to the first waiter. then is when the answered call was sent
-// or the message arrived, and until is the end of the lease. confirmed means that the server has set the whole lease; otherwise it has set the accept window.
+// onGranted turns a granted request into a lease and gives it to the first waiter. then is when the answered call was sent or the
+// message arrived, and until is the end of the lease. confirmed means that the server has set the whole lease; otherwise it has
+// set the accept window.
 func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant, confirmed bool) {
 	e, now := c.e, clock.Now()
 	r.loseEarlierLease()

@@ -244,8 +244,8 @@ type recordEnd struct {
 // recordVoid is the outcome of a run that has not begun to work.
 const recordVoid = "void"
 
-// voids are the ids whose cancels make a run void and are on their way. Nothing else ends these ids: the next call would find a free
-// lock, and a run that nobody knows.
+// voids are the ids whose cancels make a run void and are on their way. Nothing else ends these ids: the next call would find a
+// free lock, and a run that nobody knows.
 type voids struct {
 	mu  sync.Mutex
 	ids map[lockKey][]uint64 // an id has a place for each of its cancels

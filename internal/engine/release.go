@@ -81,8 +81,8 @@ func (h *hold) beginReleaseOfShare(now clock.Instant, patience time.Duration) *r
 }
 
 // A release returns a lease to the server: release.lua is sent, and sent again while the server cannot answer. Callers of this
-// process that come in the meantime wait for its end, except readers that may share a lease. The shard's mutex guards lastErr, except for reads by the goroutine of the
-// try.
+// process that come in the meantime wait for its end, except readers that may share a lease. The shard's mutex guards lastErr,
+// except for reads by the goroutine of the try.
 type release struct {
 	l         *lease
 	begun     clock.Instant

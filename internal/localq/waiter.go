@@ -266,8 +266,8 @@ func (w *Waiter) endDeadlocked(l Line, d *core.DeadlockError) (core.Hold, error)
 // SlowAnswer is how long a server may take to answer before it counts as unavailable.
 const SlowAnswer = 50 * time.Millisecond
 
-// Patience returns how long the server may have left the last request unanswered at the end of the wait, for ErrBusy. It is 0 if the
-// time to wait has ended, and no answer has said that the call has to wait: it is unknown whether the lock is held.
+// Patience returns how long the server may have left the last request unanswered at the end of the wait, for ErrBusy. It is 0 if
+// the time to wait has ended, and no answer has said that the call has to wait: it is unknown whether the lock is held.
 func (w *Waiter) Patience() time.Duration {
 	if w.Notified || w.HasEnded() {
 		return SlowAnswer
