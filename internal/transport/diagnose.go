@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -23,16 +21,21 @@ const (
 	freshFor = 100 * time.Millisecond
 )
 
-// A diagnosis finds out why a server does not answer. go-redis dials and retries for seconds before it reports that connections
-// are refused, and most calls do not wait that long. A diagnosis opens a connection of its own. That may take longer than the
-// calls wait, because with TLS go-redis' Dialer ignores its context.
-type diagnosis struct {
-	wg sync.WaitGroup // of the connection in progress, and of pending reports
+// Diagnoses find out why servers do not answer. go-redis dials and retries for seconds before it reports that connections are
+// refused, and most calls do not wait that long. A diagnosis opens a connection of its own. That may take longer than the calls
+// wait, because with TLS go-redis' Dialer ignores its context. The zero value is ready to use. Safe for concurrent use.
+type Diagnoses struct {
+	wg sync.WaitGroup // of connections in progress, and of pending reports
 
 	mu      sync.Mutex
 	stopped bool
-	over    chan struct{} // closed at the end of the connection in progress; nil: there is none
-	at      time.Time     // when the finding was made
+	latest  map[pooled]*diagnosis // by the client of a server
+}
+
+// A diagnosis is the latest connection to a server.
+type diagnosis struct {
+	over chan struct{} // closed at its end; nil: it has ended
+	at   time.Time     // when the finding was made
 	finding
 }
 
@@ -48,15 +51,14 @@ type pooled interface {
 	PoolStats() *redis.PoolStats
 }
 
-// explain adds its finding to core.ErrNoAnswer, to the end of a connection, and to the error of an exhausted connection pool. The
-// finding shows whether there is an outage.
-func (k *diagnosis) explain(rdb any, err error) error {
+// Explain adds the reason why the server of a client does not answer to core.ErrNoAnswer, to the end of a connection, and to the
+// error of an exhausted connection pool. The reason shows whether there is an outage.
+func (n *Diagnoses) Explain(rdb any, err error) error {
 	client, ok := rdb.(pooled)
 	if !ok || !IsUnexplained(err) {
 		return err
 	}
-	k.connect(client)
-	found, noConnection := k.latest(), IsPoolTimeout(err)
+	found, noConnection := n.connect(client), IsPoolTimeout(err)
 	switch {
 	case found.err != nil && (IsFinal(found.err) || errors.Is(found.err, errNoRedis)):
 		return core.WithFault(fmt.Errorf("%w: %w", err, found.err), core.Lasting)
@@ -77,69 +79,68 @@ func isExhausted(client pooled) bool {
 	return int(pool.TotalConns) >= client.Options().PoolSize && pool.IdleConns == 0
 }
 
-// connect waits for the finding of a new connection, unless there is a fresh one.
-func (k *diagnosis) connect(client pooled) {
-	if over := k.begin(client.Options()); over != nil {
-		timer := time.NewTimer(DiagnoseTimeout)
-		defer timer.Stop()
-		select {
-		case <-over:
-		case <-timer.C:
-		}
-	}
-}
-
-// explainAsync calls told with the result of explain, in the background if that takes time.
-func (k *diagnosis) explainAsync(rdb any, err error, told func(explained error)) {
-	k.mu.Lock()
-	inBackground := IsUnexplained(err) && !k.stopped
+// ExplainAsync calls told with the result of Explain, in the background if that takes time.
+func (n *Diagnoses) ExplainAsync(rdb any, err error, told func(explained error)) {
+	n.mu.Lock()
+	inBackground := IsUnexplained(err) && !n.stopped
 	if inBackground {
-		k.wg.Go(func() { told(k.explain(rdb, err)) })
+		n.wg.Go(func() { told(n.Explain(rdb, err)) })
 	}
-	k.mu.Unlock()
+	n.mu.Unlock()
 	if !inBackground {
 		told(err)
 	}
 }
 
-// begin connects to the server, unless that is in progress. It returns a channel that is closed at the end, or nil if there is
-// nothing to wait for.
-func (k *diagnosis) begin(o *redis.Options) <-chan struct{} {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.over != nil || k.stopped || k.isFresh() {
-		return k.over
+// connect returns the finding of a new connection, or a fresh one. It does not wait for long.
+func (n *Diagnoses) connect(client pooled) finding {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.latest[client]
+	if k == nil {
+		k = &diagnosis{}
+		if n.latest == nil {
+			n.latest = make(map[pooled]*diagnosis)
+		}
+		n.latest[client] = k
 	}
-	over := make(chan struct{})
-	k.over = over
-	k.wg.Go(func() {
-		m := ping(o)
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.finding, k.at, k.over = m, time.Now(), nil
-		close(over)
-	})
-	return over
-}
-
-// latest returns the last finding if it is fresh.
-func (k *diagnosis) latest() finding {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	if k.over == nil && !n.stopped && !k.isFresh() {
+		k.over = make(chan struct{})
+		n.wg.Go(func() { n.run(k, client.Options()) })
+	}
+	if over := k.over; over != nil {
+		n.mu.Unlock()
+		timer := time.NewTimer(DiagnoseTimeout)
+		select {
+		case <-over:
+		case <-timer.C:
+		}
+		timer.Stop()
+		n.mu.Lock()
+	}
 	if k.isFresh() {
 		return k.finding
 	}
 	return finding{}
 }
 
+// run makes the connection of k.
+func (n *Diagnoses) run(k *diagnosis, o *redis.Options) {
+	found := ping(o)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(k.over)
+	k.finding, k.at, k.over = found, time.Now(), nil
+}
+
 func (k *diagnosis) isFresh() bool { return !k.at.IsZero() && time.Since(k.at) <= freshFor }
 
-// stop returns when no connection is in progress, and prevents further ones.
-func (k *diagnosis) stop() {
-	k.mu.Lock()
-	k.stopped = true
-	k.mu.Unlock()
-	k.wg.Wait()
+// Stop returns when no connection is in progress, and prevents further ones.
+func (n *Diagnoses) Stop() {
+	n.mu.Lock()
+	n.stopped = true
+	n.mu.Unlock()
+	n.wg.Wait()
 }
 
 var errNoRedis = errors.New("the server does not speak plaintext Redis; is TLS on?")
@@ -181,44 +182,4 @@ func IsUnexplained(err error) bool {
 // isHungUp reports whether the other side has ended the connection.
 func isHungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-}
-
-// Diagnoses find out why servers do not answer. The zero value is ready to use. Safe for concurrent use.
-type Diagnoses struct {
-	mu      sync.Mutex
-	stopped bool
-	all     map[any]*diagnosis // by the client of a server
-}
-
-// Explain adds the reason why the server of a client does not answer to an error that lacks it.
-func (n *Diagnoses) Explain(client any, err error) error { return n.of(client).explain(client, err) }
-
-// ExplainAsync calls told with the result of Explain, in the background if that takes time.
-func (n *Diagnoses) ExplainAsync(client any, err error, told func(explained error)) {
-	n.of(client).explainAsync(client, err, told)
-}
-
-func (n *Diagnoses) of(client any) *diagnosis {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	k := n.all[client]
-	if k == nil {
-		k = &diagnosis{stopped: n.stopped}
-		if n.all == nil {
-			n.all = make(map[any]*diagnosis)
-		}
-		n.all[client] = k
-	}
-	return k
-}
-
-// Stop returns when no connection is in progress, and prevents further ones.
-func (n *Diagnoses) Stop() {
-	n.mu.Lock()
-	n.stopped = true
-	all := slices.Collect(maps.Values(n.all))
-	n.mu.Unlock()
-	for _, k := range all {
-		k.stop()
-	}
 }

@@ -39,46 +39,46 @@ func deafClient(t *testing.T) (rdb *redis.Client, dials *atomic.Int64, answer ch
 
 func TestADiagnosisDelaysNoCallForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var k diagnosis
-		t.Cleanup(k.stop)
+		var k Diagnoses
+		t.Cleanup(k.Stop)
 		rdb, dials, answer := deafClient(t)
 		begun := time.Now()
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				if err := k.explain(rdb, core.ErrNoAnswer); !errors.Is(err, core.ErrNoAnswer) {
+				if err := k.Explain(rdb, core.ErrNoAnswer); !errors.Is(err, core.ErrNoAnswer) {
 					t.Errorf("got %v", err)
 				}
 			})
 		}
 		wg.Wait()
 		time.Sleep(2 * freshFor)
-		_ = k.explain(rdb, core.ErrNoAnswer)
+		_ = k.Explain(rdb, core.ErrNoAnswer)
 		if took := time.Since(begun) - 2*freshFor; took > 2*DiagnoseTimeout || dials.Load() != 1 {
 			t.Errorf("two diagnoses one after the other took %v, with %d connections, want %v and 1", took, dials.Load(), 2*DiagnoseTimeout)
 		}
 		answer <- errors.New("no handshake")
 		synctest.Wait()
-		if err := k.explain(rdb, core.ErrNoAnswer); !strings.Contains(err.Error(), "no handshake") {
+		if err := k.Explain(rdb, core.ErrNoAnswer); !strings.Contains(err.Error(), "no handshake") {
 			t.Errorf("the finding is missing: %v", err)
 		}
 	})
 }
 
-// stop waits for the diagnosis in progress.
+// Stop waits for the diagnosis in progress.
 func TestStopWaitsForTheDiagnosis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var k diagnosis
+		var k Diagnoses
 		rdb, dials, answer := deafClient(t)
-		_ = k.explain(rdb, core.ErrNoAnswer)
+		_ = k.Explain(rdb, core.ErrNoAnswer)
 		begun := time.Now()
 		time.AfterFunc(time.Second, func() { answer <- errors.New("no handshake") })
-		k.stop()
+		k.Stop()
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("stopped after %v, want 1s", took)
 		}
 		time.Sleep(2 * freshFor)
-		if err := k.explain(rdb, core.ErrNoAnswer); dials.Load() != 1 || !errors.Is(err, core.ErrNoAnswer) {
+		if err := k.Explain(rdb, core.ErrNoAnswer); dials.Load() != 1 || !errors.Is(err, core.ErrNoAnswer) {
 			t.Errorf("after that there were %d connections, %v", dials.Load(), err)
 		}
 	})
