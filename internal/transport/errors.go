@@ -50,6 +50,11 @@ func IsReply(err error) bool {
 	return ok
 }
 
+// isReplyWith reports whether err is the server's own answer and contains text.
+func isReplyWith(err error, text string) bool {
+	return IsReply(err) && strings.Contains(err.Error(), text)
+}
+
 // didNothing reports whether a run with this error has certainly written nothing. Other errors may come from the middle of a run,
 // for example when a script is cut off in a slot that moves. The errors here come before the first write: a script makes its
 // checks before that, and a server that refuses all writes refuses the first one. Errors that a new connection may receive are
@@ -161,9 +166,7 @@ var moving = []string{"TRYAGAIN", "ASK ", "MOVED ", untrustedWord}
 
 // isCutOff reports whether a Cluster has ended a script in the middle, because the script used a key of a moving slot that is
 // already at another node.
-func isCutOff(err error) bool {
-	return err != nil && IsReply(err) && strings.Contains(err.Error(), "non local key")
-}
+func isCutOff(err error) bool { return isReplyWith(err, "non local key") }
 
 func hasPrefix(err error, prefixes []string) bool {
 	if err == nil {
@@ -180,26 +183,18 @@ var oldScriptError = regexp.MustCompile(`^ERR Error running script .*?@user_scri
 
 // isCrossSlot reports whether the server refused a script because its keys are in several slots. Redis begins the text with
 // CROSSSLOT; some proxies do not.
-func isCrossSlot(err error) bool {
-	return err != nil && IsReply(err) && strings.Contains(err.Error(), "same slot")
-}
+func isCrossSlot(err error) bool { return isReplyWith(err, "same slot") }
 
 // isWrongType reports whether a key holds something that is not a lock. An embedded server has the word in the middle of its
 // message.
-func isWrongType(err error) bool {
-	return err != nil && IsReply(err) && strings.Contains(err.Error(), "WRONGTYPE")
-}
+func isWrongType(err error) bool { return isReplyWith(err, "WRONGTYPE") }
 
 // isUnauthenticated reports whether the server refused a command for its length, as Redis does before authentication. NOAUTH is
 // the answer to short commands.
-func isUnauthenticated(err error) bool {
-	return err != nil && IsReply(err) && strings.Contains(err.Error(), "Protocol error: unauthenticated")
-}
+func isUnauthenticated(err error) bool { return isReplyWith(err, "Protocol error: unauthenticated") }
 
 // IsUnknownCommand reports whether the server does not have a command.
-func IsUnknownCommand(err error) bool {
-	return err != nil && IsReply(err) && strings.Contains(err.Error(), "unknown command")
-}
+func IsUnknownCommand(err error) bool { return isReplyWith(err, "unknown command") }
 
 // untrustedWord begins the answer of a script whose Guard does not trust the server.
 const untrustedWord = "UNTRUSTED "

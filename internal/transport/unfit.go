@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // An unfitness is a reason why a server cannot hold locks.
@@ -25,16 +24,11 @@ var unfit = []unfitness{
 const undeclaredKey = "undeclared key"
 
 // IsUndeclared reports whether the server refused a script because it uses keys that it does not declare.
-func IsUndeclared(err error) bool {
-	return IsReply(err) && strings.Contains(err.Error(), undeclaredKey)
-}
+func IsUndeclared(err error) bool { return isReplyWith(err, undeclaredKey) }
 
 // unfitFor returns the reason that an error shows; nil if there is none.
 func unfitFor(err error) *unfitness {
-	if !IsReply(err) {
-		return nil
-	}
-	i := slices.IndexFunc(unfit, func(u unfitness) bool { return strings.Contains(err.Error(), u.text) })
+	i := slices.IndexFunc(unfit, func(u unfitness) bool { return isReplyWith(err, u.text) })
 	if i < 0 {
 		return nil
 	}
