@@ -40,15 +40,10 @@ const (
 	maxReloads = 8
 )
 
-func newReload(s *Sender) *reload { return &reload{s: s} }
-
 // after asks if err, which may be nil, shows that a node is unreachable or has lost contact with the others. It does not wait for
 // the answer.
 func (r *reload) after(err error) {
-	if r.s.cluster == nil || err == nil || errors.Is(err, context.Canceled) {
-		return
-	}
-	if IsReply(err) && !redis.HasErrorPrefix(err, "CLUSTERDOWN") {
+	if err == nil || errors.Is(err, context.Canceled) || IsReply(err) && !redis.HasErrorPrefix(err, "CLUSTERDOWN") {
 		return
 	}
 	r.ask(reloadTime)
@@ -151,15 +146,6 @@ type openCall struct {
 	copied bool
 	listed bool
 	over   bool // it or a copy of it was answered
-}
-
-// openAt returns the open of a call that is sent to a node.
-func (k *Call) openAt(node *redis.Client) *openCall {
-	o := &openCall{call: k, node: node, args: k.args}
-	if k.open != nil {
-		o.first = k.open.first
-	}
-	return o
 }
 
 // lateAnswer is how long an answer may take before the Cluster is asked for its masters, again and again until there is an

@@ -44,13 +44,6 @@ func readTimeout(rdb redis.UniversalClient) time.Duration {
 // RoundUp returns d in milliseconds, rounded up, as commands have it.
 func RoundUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
-// replicaError reports that a run was executed, but may still be lost with its server.
-type replicaError struct{ have, want int64 }
-
-func (e *replicaError) Error() string {
-	return fmt.Sprintf("%d of %d replicas have acknowledged it", e.have, e.want)
-}
-
 // wantsReplicas reports whether replicas must acknowledge the writes of k.
 func (s *Sender) wantsReplicas(k *Call) bool { return s.replicas.Count > 0 && k.script.NeedsReplicas }
 
@@ -123,7 +116,7 @@ func (s *Sender) execAndWait(ctx context.Context, node redis.UniversalClient, cm
 	case err != nil:
 		return fmt.Errorf("replicas have not acknowledged it: %w", err)
 	case have < int64(s.replicas.Count):
-		return &replicaError{have: have, want: int64(s.replicas.Count)}
+		return fmt.Errorf("%d of %d replicas have acknowledged it", have, s.replicas.Count)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ type Sender struct {
 // NewSender returns a Sender. patience is how long a patient caller waits for the first try of its call.
 func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, replicas Replicas) *Sender {
 	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, cluster: ClusterOf(rdb), sharded: t.Sharded}
-	s.reload = newReload(s)
+	s.reload = &reload{s: s}
 	s.ctx, s.cancel = context.WithCancel(context.WithValue(context.Background(), senderKey{}, s))
 	s.common = &sendQueue{limit: maxInFlight, waits: &sendQueue{limit: maxInFlight}}
 	if c, ok := rdb.(*redis.Client); ok {

@@ -74,7 +74,11 @@ func (s *Sender) queueTo(k *Call) *sendQueue {
 	if node == nil {
 		return s.common
 	}
-	k.open = k.openAt(node)
+	var first *openCall
+	if k.open != nil { // k is a copy, or has changed its queue
+		first = k.open.first
+	}
+	k.open = &openCall{call: k, node: node, args: k.args, first: first}
 	if _, ok := s.rdb.(*redis.ClusterClient); !ok {
 		return s.common // wrapped by a type of the user
 	}
