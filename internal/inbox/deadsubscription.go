@@ -46,12 +46,8 @@ func (m *deadSubscription) init(all *Inboxes) {
 }
 
 // Expect records that a poll has found the grant of an id whose message must arrive at b.
-func (all *Inboxes) Expect(id string, b *Inbox) { all.dead.expect(id, b) }
-
-// Arrived records the message of a grant.
-func (all *Inboxes) Arrived(id string) { all.dead.arrived(id) }
-
-func (m *deadSubscription) expect(id string, b *Inbox) {
+func (all *Inboxes) Expect(id string, b *Inbox) {
+	m := &all.dead
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.missing) == maxMissing {
@@ -59,11 +55,13 @@ func (m *deadSubscription) expect(id string, b *Inbox) {
 	}
 	by := clock.Now().Add(LateMessage)
 	if m.missing[id] = (missing{b, by}); len(m.missing) == 1 {
-		m.all.Schedule.Set(&m.timer, by, 0)
+		all.Schedule.Set(&m.timer, by, 0)
 	}
 }
 
-func (m *deadSubscription) arrived(id string) {
+// Arrived records the message of a grant.
+func (all *Inboxes) Arrived(id string) {
+	m := &all.dead
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.missing, id)

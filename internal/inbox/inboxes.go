@@ -97,10 +97,8 @@ type Inboxes struct {
 	skipPause   chan struct{}                 // closed to end the pauses before reconnects; nil: there are none
 }
 
-const (
-	// IdleTimeout is how long the Inbox of a slot is kept without use. There may be thousands of them.
-	IdleTimeout = time.Minute
-)
+// IdleTimeout is how long the Inbox of a slot is kept without use. There may be thousands of them.
+const IdleTimeout = time.Minute
 
 // NewInboxes returns Inboxes without subscriptions.
 func NewInboxes(cfg Config) *Inboxes {
@@ -113,9 +111,6 @@ func NewInboxes(cfg Config) *Inboxes {
 
 // SetPingAfter sets the silence after which a connection is tested.
 func (all *Inboxes) SetPingAfter(silence time.Duration) { all.pingAfter.Store(int64(silence)) }
-
-// Go runs f in a goroutine that Stop waits for.
-func (all *Inboxes) Go(f func()) { all.wg.Go(f) }
 
 // Use subscribes to b, if it is not yet subscribed, and records the use.
 func (all *Inboxes) Use(b *Inbox) {
