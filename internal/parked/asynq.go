@@ -155,7 +155,7 @@ func (s Store) Park(ctx context.Context, b BusyTask) (Answer, error) {
 	defer cancel()
 	keys := []string{ListOf(b.Queue, b.Lock), LocksOf(b.Queue), TaskPrefix(b.Queue) + b.ID, InQueue(b.Queue, "pending")}
 	got, err := parkScript.Run(ctx, s.Redis, keys, b.ID, b.Lock, listsLast.Milliseconds(), b.Began.UnixMicro(), time.Since(b.Began).Microseconds(),
-		b.Stay.Microseconds(), flag(b.OnlyIfWoken), flag(b.Last), TaskPrefix(b.Queue), b.Mean.Microseconds(), rand.N(1000)).Int64Slice()
+		b.Stay.Microseconds(), b.OnlyIfWoken, b.Last, TaskPrefix(b.Queue), b.Mean.Microseconds(), rand.N(1000)).Int64Slice()
 	if err != nil {
 		return Answer{}, err
 	}
@@ -231,13 +231,6 @@ func (s Store) Restore(queue, id string, began, due time.Time, isParked bool) (a
 	for _, name := range []string{"archived", "retry", "processed:" + day, "failed:" + day, "processed", "failed"} {
 		keys = append(keys, InQueue(queue, name))
 	}
-	what, err := restoreScript.Run(ctx, s.Redis, keys, id, began.UnixMicro(), due.Unix(), now.Unix()/86400, flag(isParked)).Int()
+	what, err := restoreScript.Run(ctx, s.Redis, keys, id, began.UnixMicro(), due.Unix(), now.Unix()/86400, isParked).Int()
 	return what == 2, err
-}
-
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
