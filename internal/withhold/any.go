@@ -20,22 +20,10 @@ func wrapAny(w http.ResponseWriter, r *Response) http.ResponseWriter {
 			}
 		},
 		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
-			return func(b []byte) (int, error) {
-				if err := r.enter(); err != nil {
-					return 0, err
-				}
-				defer r.leave()
-				return next(b)
-			}
+			return func(b []byte) (int, error) { return write(r, next, b) }
 		},
 		WriteString: func(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
-			return func(s string) (int, error) {
-				if err := r.enter(); err != nil {
-					return 0, err
-				}
-				defer r.leave()
-				return next(s)
-			}
+			return func(s string) (int, error) { return write(r, next, s) }
 		},
 		ReadFrom: func(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
 			return func(src io.Reader) (int64, error) { return r.readFrom(w, next, src) }
@@ -49,13 +37,7 @@ func wrapAny(w http.ResponseWriter, r *Response) http.ResponseWriter {
 			}
 		},
 		FlushError: func(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
-			return func() error {
-				if err := r.enter(); err != nil {
-					return err
-				}
-				defer r.leave()
-				return next()
-			}
+			return func() error { return r.flush(next) }
 		},
 		Hijack: func(next httpsnoop.HijackFunc) httpsnoop.HijackFunc {
 			return func() (net.Conn, *bufio.ReadWriter, error) { return r.hijack(next) }

@@ -82,6 +82,24 @@ func (r *Response) leave() {
 	}
 }
 
+// write calls next as one write of b, unless that is refused.
+func write[T []byte | string](r *Response, next func(T) (int, error), b T) (int, error) {
+	if err := r.enter(); err != nil {
+		return 0, err
+	}
+	defer r.leave()
+	return next(b)
+}
+
+// flush calls next as one flush, unless that is refused.
+func (r *Response) flush(next func() error) error {
+	if err := r.enter(); err != nil {
+		return err
+	}
+	defer r.leave()
+	return next()
+}
+
 // status records a status and reports whether it may be sent.
 func (r *Response) status(code int) bool {
 	switch {
@@ -166,13 +184,7 @@ type beginner struct {
 	w io.Writer
 }
 
-func (b beginner) Write(p []byte) (int, error) {
-	if err := b.enter(); err != nil {
-		return 0, err
-	}
-	defer b.leave()
-	return b.w.Write(p)
-}
+func (b beginner) Write(p []byte) (int, error) { return write(b.Response, b.w.Write, p) }
 
 // described are the headers that belong to one response only: they describe its content, make a proxy send something else
 // (X-Accel-Redirect, X-Sendfile), or set how long a cache may keep it. Caches prefer most of the latter to Cache-Control:

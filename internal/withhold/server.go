@@ -55,30 +55,16 @@ func (t *wrapped) WriteHeader(code int) {
 }
 
 func (t *wrapped) Write(b []byte) (int, error) {
-	if err := t.response.enter(); err != nil {
-		return 0, err
-	}
-	defer t.response.leave()
-	return t.serverWriter.Write(b)
+	return write(&t.response, t.serverWriter.Write, b)
 }
 
 func (t *wrapped) WriteString(s string) (int, error) {
-	if err := t.response.enter(); err != nil {
-		return 0, err
-	}
-	defer t.response.leave()
-	return t.serverWriter.WriteString(s)
+	return write(&t.response, t.serverWriter.WriteString, s)
 }
 
 func (t *wrapped) Flush() { _ = t.FlushError() }
 
-func (t *wrapped) FlushError() error {
-	if err := t.response.enter(); err != nil {
-		return err
-	}
-	defer t.response.leave()
-	return t.serverWriter.FlushError()
-}
+func (t *wrapped) FlushError() error { return t.response.flush(t.serverWriter.FlushError) }
 
 type http1Writer struct {
 	wrapped
