@@ -71,10 +71,6 @@ func StartChild(ctx context.Context, spec any, edit func(*exec.Cmd)) (*Child, er
 	if edit != nil {
 		edit(cmd)
 	}
-	return startChild(cmd)
-}
-
-func startChild(cmd *exec.Cmd) (*Child, error) {
 	orders, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

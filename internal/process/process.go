@@ -9,7 +9,6 @@ package process
 
 import (
 	"bytes"
-	"context"
 	"os/exec"
 	"runtime"
 	"sync"
@@ -52,13 +51,6 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 
 // PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// Pause stops the process, and returns when all its threads have stopped; Resume continues them. The error is
-// errors.ErrUnsupported on systems other than Linux.
-func (p *Process) Pause(ctx context.Context) error { return p.pause(ctx) }
-
-// Resume ends Pause. The process may have ended.
-func (p *Process) Resume() error { return p.resume() }
 
 // Kill ends the process immediately, and waits for its end. It may have ended before.
 func (p *Process) Kill() {

@@ -19,12 +19,13 @@ func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
-// pause waits after the signal, which only requests that the threads stop.
-func (p *Process) pause(ctx context.Context) error {
+// Pause stops the process, and returns when all its threads have stopped; Resume continues them. The error is
+// errors.ErrUnsupported on systems other than Linux.
+func (p *Process) Pause(ctx context.Context) error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(time.Millisecond) // the signal only requests that the threads stop
 	defer tick.Stop()
 	for {
 		var stopped unix.Siginfo
@@ -42,7 +43,8 @@ func (p *Process) pause(ctx context.Context) error {
 	}
 }
 
-func (p *Process) resume() error {
+// Resume ends Pause. The process may have ended.
+func (p *Process) Resume() error {
 	if err := p.cmd.Process.Signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

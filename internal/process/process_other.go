@@ -12,8 +12,10 @@ import (
 // endWithParent does nothing: only Linux ends a process with its parent.
 func endWithParent(*exec.Cmd) {}
 
-func (p *Process) pause(context.Context) error {
+// Pause returns errors.ErrUnsupported.
+func (p *Process) Pause(context.Context) error {
 	return fmt.Errorf("stopping a process: %w", errors.ErrUnsupported)
 }
 
-func (p *Process) resume() error { return nil }
+// Resume does nothing.
+func (p *Process) Resume() error { return nil }
