@@ -33,11 +33,7 @@ func (c Command) Concerns(s string) bool {
 }
 
 // Watch calls f with every command, before it is sent. f must be quick, and must not use w.
-func (w *Wire) Watch(f func(Command)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.watch = f
-}
+func (w *Wire) Watch(f func(Command)) { w.set(func() { w.watch = f }) }
 
 // A parser extracts commands from the bytes of a connection: arrays of bulk strings.
 type parser struct{ rest []byte }

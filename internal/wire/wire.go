@@ -76,54 +76,39 @@ func (w *Wire) HoldReply(match ...string) *Fault { return w.expect(match, holdsR
 
 func (w *Wire) expect(match []string, kind faultKind) *Fault {
 	f := &Fault{wire: w, match: match, kind: kind, caught: make(chan struct{}), delivered: make(chan struct{})}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.faults = append(w.faults, f)
+	w.set(func() { w.faults = append(w.faults, f) })
 	return f
 }
 
-// Silence stops all answers of the server. It still receives and runs commands, also on new connections.
-func (w *Wire) Silence() {
+// set changes w by f.
+func (w *Wire) set(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.silent = true
+	f()
 }
+
+// Silence stops all answers of the server. It still receives and runs commands, also on new connections.
+func (w *Wire) Silence() { w.set(func() { w.silent = true }) }
 
 // Swallow makes all connections half-open, also new ones: bytes of both sides are lost, and neither side notices.
-func (w *Wire) Swallow() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.silent, w.deaf = true, true
-}
+func (w *Wire) Swallow() { w.set(func() { w.silent, w.deaf = true, true }) }
 
 // Delay makes the server's answers and messages late by d, until Restore.
-func (w *Wire) Delay(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.delay = d
-}
+func (w *Wire) Delay(d time.Duration) { w.set(func() { w.delay = d }) }
 
 // Deafen loses all bytes of clients, also on new connections, and no client notices. Bytes that the server sends without being
 // asked, such as a message to a subscriber, arrive.
-func (w *Wire) Deafen() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.deaf = true
-}
+func (w *Wire) Deafen() { w.set(func() { w.deaf = true }) }
 
 // Cut breaks all connections and refuses new ones.
 func (w *Wire) Cut() {
-	w.mu.Lock()
-	w.down = true
-	w.mu.Unlock()
+	w.set(func() { w.down = true })
 	w.breakAll(func(*wireConn) bool { return true })
 }
 
 // Restore ends Silence, Deafen, Delay, Swallow and Cut. Connections that have lost bytes break.
 func (w *Wire) Restore() {
-	w.mu.Lock()
-	w.silent, w.deaf, w.down, w.delay = false, false, false, 0
-	w.mu.Unlock()
+	w.set(func() { w.silent, w.deaf, w.down, w.delay = false, false, false, 0 })
 	w.breakAll(func(c *wireConn) bool { return c.missed })
 }
 
@@ -153,6 +138,7 @@ type Fault struct {
 	late []byte
 
 	delivered chan struct{} // closed when a held reply may be delivered
+	deliver   sync.Once     // closes it
 }
 
 type faultKind int
@@ -173,15 +159,7 @@ func (f *Fault) Break() {
 }
 
 // Deliver delivers the held reply to the client. Later calls do nothing.
-func (f *Fault) Deliver() {
-	f.wire.mu.Lock()
-	defer f.wire.mu.Unlock()
-	select {
-	case <-f.delivered:
-	default:
-		close(f.delivered)
-	}
-}
+func (f *Fault) Deliver() { f.deliver.Do(func() { close(f.delivered) }) }
 
 // Send sends the withheld bytes to the server after all, on a new connection, and returns the answer.
 func (f *Fault) Send(ctx context.Context) (string, error) {
