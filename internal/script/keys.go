@@ -202,20 +202,13 @@ func (s *KeySet) Tick(at time.Time) string {
 
 // escape percent-encodes braces, which would cut the hash tag short, and control bytes.
 func escape(key string) string {
-	special := func(b byte) bool { return b < ' ' || b == 0x7f || b == '{' || b == '}' || b == '%' }
-	n := 0
-	for i := range len(key) {
-		if special(key[i]) {
-			n++
-		}
-	}
-	if n == 0 {
+	special := func(r rune) bool { return r < ' ' || r == 0x7f || r == '{' || r == '}' || r == '%' }
+	if !strings.ContainsFunc(key, special) {
 		return key
 	}
 	var b strings.Builder
-	b.Grow(len(key) + 2*n)
 	for i := range len(key) {
-		if special(key[i]) {
+		if special(rune(key[i])) {
 			fmt.Fprintf(&b, "%%%02X", key[i])
 		} else {
 			b.WriteByte(key[i])
