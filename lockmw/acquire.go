@@ -14,8 +14,9 @@ import (
 	"github.com/lockmw/go/internal/loglimit"
 )
 
-func (l *kindLocker) lock(ctx context.Context, key string, opts []Option) (context.Context, *Hold, error) {
-	policy, err := l.policyFor(opts)
+// Lock implements Locker.
+func (l *kindLocker) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
+	policy, err := l.Policy(opts...)
 	op := policy.op()
 	if err == nil {
 		err = keyed.Check(key)
@@ -42,8 +43,9 @@ func (l *kindLocker) lock(ctx context.Context, key string, opts []Option) (conte
 	return a.end(l.locks.Acquire(a.observed, &a.held.req))
 }
 
-// policyFor returns the policy of a call with opts. With an error it still applies the options after the invalid one.
-func (l *kindLocker) policyFor(opts []Option) (Policy, error) {
+// Policy implements kinds.Locker: it returns the policy of a call with opts. With an error it still applies the options after the
+// invalid one.
+func (l *kindLocker) Policy(opts ...Option) (Policy, error) {
 	policy := l.base
 	err := policy.apply(opts)
 	if err == nil && policy.Place != "" && !l.kind.OwnTicket {

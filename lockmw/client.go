@@ -53,7 +53,7 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 
 // Lock implements Locker. It waits for key's lock until ctx ends, unless WithWait limits the wait.
 func (c *Client) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return c.made().lock(ctx, key, opts)
+	return c.made().Lock(ctx, key, opts...)
 }
 
 // TryLock is Lock with WithWait(0): it does not wait for other holders.

@@ -7,8 +7,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// downgrade makes h, which must be a hold of l, a read hold.
-func (l *kindLocker) downgrade(ctx context.Context, h *Hold) error {
+// Downgrade implements kinds.Locker: it makes h, which must be a hold of l, a read hold.
+func (l *kindLocker) Downgrade(ctx context.Context, h *Hold) error {
 	switch {
 	case h.isNil():
 		return h.fail("downgrade", errNilHold)

@@ -62,14 +62,9 @@ func (l *kindLocker) Over(locks core.Locks, kind core.Kind, opts ...Option) (Loc
 	return &of, err
 }
 
-// Lock implements Locker.
-func (l *kindLocker) Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return l.lock(ctx, key, opts)
-}
-
 // TryLock is Lock with WithWait(0).
 func (l *kindLocker) TryLock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error) {
-	return l.lock(ctx, key, append(slices.Clip(opts), WithWait(0)))
+	return l.Lock(ctx, key, append(slices.Clip(opts), WithWait(0))...)
 }
 
 // Logger returns the Client's logger: see Client.Logger.
@@ -98,9 +93,6 @@ func (l *kindLocker) Locks() core.Locks { return l.locks }
 // Kind implements kinds.Locker.
 func (l *kindLocker) Kind() core.Kind { return l.kind }
 
-// Policy implements kinds.Locker.
-func (l *kindLocker) Policy(opts ...Option) (Policy, error) { return l.policyFor(opts) }
-
 // Backend implements kinds.Locker.
 func (l *kindLocker) Backend() (b core.Backend, ok bool) {
 	locks, ok := l.locks.(interface{ Backend() core.Backend })
@@ -121,6 +113,3 @@ func (l *kindLocker) RecordOf(h *Hold, claim *core.RecordClaim) (core.RecordHold
 	record, ok := h.lock.backend.(core.RecordHold)
 	return record, ok && h.lock.req.Record == claim
 }
-
-// Downgrade implements kinds.Locker.
-func (l *kindLocker) Downgrade(ctx context.Context, h *Hold) error { return l.downgrade(ctx, h) }

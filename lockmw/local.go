@@ -59,7 +59,7 @@ func (l *Local) RLocker() Locker { return l.made().reader }
 // gets the lock in between. Write holds that are nested in h or around it keep the lock exclusive until they are unlocked or
 // downgraded. Downgrade returns ErrNotHeld if h was unlocked or is not a write hold of this Local, and ErrLost if it was lost.
 func (l *Local) Downgrade(ctx context.Context, h *Hold) error {
-	return l.made().writer.downgrade(ctx, h)
+	return l.made().writer.Downgrade(ctx, h)
 }
 
 // Expire ends all holds of key as lost, as if their leases had expired: their contexts end with cause ErrLost, and the next

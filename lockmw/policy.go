@@ -59,7 +59,7 @@ func CheckOptions(l Locker, opts ...Option) error {
 		_, err := NewPolicy(opts...)
 		return err
 	}
-	p, err := k.policyFor(opts)
+	p, err := k.Policy(opts...)
 	if err != nil {
 		return err
 	}

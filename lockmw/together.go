@@ -28,7 +28,7 @@ func (c *allCall) takeTogether(l *kindLocker, keys []string) (left []string, err
 	if !ok || l.kind.Mode == core.Read || l.kind.Permits > 0 {
 		return keys, nil
 	}
-	policy, err := l.policyFor(c.opts)
+	policy, err := l.Policy(c.opts...)
 	if err != nil || policy.once() || policy.leads || c.ctx.Err() != nil {
 		return keys, nil //nolint:nilerr // Lock will return it
 	}
