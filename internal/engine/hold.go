@@ -159,7 +159,7 @@ func (h *hold) Downgrade(ctx context.Context) error {
 	d := script.Downgrade{Keys: &c.keys, ID: l.id}
 	return c.e.retryUntil(ctx, h.gone, d.Call, func(a *transport.Reply) (again bool, err error) {
 		return mayRetry(a), h.whileHeld(func() ([]*hold, error) {
-			outcome, err := script.DowngradeAnswer(a)
+			outcome, err := script.EndedAnswer(a)
 			if err == nil && outcome == script.NotHeld {
 				return l.lose(errDeleted), errDeleted
 			}
@@ -368,6 +368,6 @@ func (r *release) readRecord(reply *transport.Reply) {
 	if r.end == nil {
 		return
 	}
-	r.recorded, r.recordErr = script.ReleaseRecordAnswer(reply)
+	r.recorded, r.recordErr = script.RecordEndAnswer(reply)
 	r.recordErr = transport.Failure(cmp.Or(r.recordErr, reply.ReplicaErr))
 }

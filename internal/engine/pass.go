@@ -220,7 +220,7 @@ func (n *grantBatch) onServedRemoved(upTo int, a *transport.Reply) {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	n.removing = false
-	outcome, err := script.CancelAnswer(a)
+	outcome, err := script.EndedAnswer(a)
 	if err == nil {
 		n.removed = upTo
 	}

@@ -222,7 +222,7 @@ func (r *release) waitOut(err error) bool {
 func (l *lease) onReleased(reply *transport.Reply, deadline clock.Instant) error {
 	c, e := l.c, l.c.e
 	e.ids.remove(l.id)
-	outcome, err := script.ReleaseAnswer(reply)
+	outcome, err := script.EndedAnswer(reply)
 	err = transport.Failure(err)
 	switch {
 	case err != nil:
@@ -338,7 +338,7 @@ func (c *cancellation) send() {
 
 func (c *cancellation) onCancelled(a *transport.Reply) {
 	e := c.e
-	switch outcome, err := script.CancelAnswer(a); {
+	switch outcome, err := script.EndedAnswer(a); {
 	case err == nil:
 		c.confirmed(a.Sent)
 		c.end()

@@ -273,7 +273,7 @@ func (t *waiterReporter) Due() {
 func (t *waiterReporter) onReported(a *transport.Reply, waiting waiterCount, run int) {
 	t.lease.c.shard.mu.Lock()
 	defer t.lease.c.shard.mu.Unlock()
-	if _, err := script.ReportWaitersAnswer(a); err == nil && run == t.runs {
+	if _, err := script.EndedAnswer(a); err == nil && run == t.runs {
 		t.reported = waiting
 	}
 }

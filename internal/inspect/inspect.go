@@ -96,7 +96,7 @@ func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) 
 	s.Start(f.Call(ctx, i.scripts, func(a *transport.Reply) { answer <- a }))
 	select {
 	case a := <-answer:
-		outcome, err := script.ForceAnswer(a)
+		outcome, err := script.EndedAnswer(a)
 		if err == nil && outcome == script.NotHeld {
 			return fmt.Errorf("%w by the holder that was seen", core.ErrNotHeld)
 		}

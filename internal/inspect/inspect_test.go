@@ -233,7 +233,7 @@ func TestAnInspectorShowsTheLongestWaitInTheHoldersProcess(t *testing.T) {
 		for number, waited := range []time.Duration{0, time.Hour, 0} {
 			tell := &script.ReportWaiters{Keys: d.Keys, ID: scripttest.ID("a"), Calls: 3, Waited: waited, Number: number + 1}
 			for range 2 { // as after a lost answer
-				if told, err := script.ReportWaitersAnswer(d.Send(tell)); err != nil || told != script.Done {
+				if told, err := script.EndedAnswer(d.Send(tell)); err != nil || told != script.Done {
 					d.Fatal(told, err)
 				}
 			}

@@ -264,7 +264,7 @@ func (l locks) releaseAll(id string, want ...script.Outcome) {
 		got := script.Unknown
 		if r != nil {
 			var err error
-			if got, err = script.ReleaseAnswer(r); err != nil {
+			if got, err = script.EndedAnswer(r); err != nil {
 				l[i].Error(err)
 			}
 		}

@@ -85,8 +85,9 @@ func readToken(r *transport.Reply) (token int64, ok bool) {
 	return token, err == nil && token > 0
 }
 
-// readEnded reads the answer of a script that ends a hold or a ticket.
-func readEnded(r *transport.Reply) (Outcome, error) {
+// EndedAnswer reads the answer to a Release, Downgrade, Cancel, Disown, Force or ReportWaiters: Done, More or NotHeld. The answer
+// to a Release with a Record begins with the answer to a RecordEnd.
+func EndedAnswer(r *transport.Reply) (Outcome, error) {
 	code := r.Int()
 	switch {
 	case r.Err != nil:

@@ -186,7 +186,7 @@ func TestABatchTakesWhatCallsHave(t *testing.T) {
 		run("release_batch", 2, func(i int, done func(*transport.Reply)) *transport.Call {
 			l := script.Release{Keys: &keys[i], ID: ids[i]}
 			return l.Call(context.Background(), set, func(r *transport.Reply) {
-				outcomes[i], _ = script.ReleaseAnswer(r)
+				outcomes[i], _ = script.EndedAnswer(r)
 				done(r)
 			})
 		})

@@ -51,6 +51,3 @@ func (c *Cancel) Call(ctx context.Context, s *Set, done func(*transport.Reply)) 
 	addServed(k, c.Served)
 	return k
 }
-
-// CancelAnswer reads the answer to a Cancel: Done or More.
-func CancelAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }

@@ -16,7 +16,7 @@ type Disown struct {
 	Permit bool     // of a semaphore
 }
 
-// Call prepares one execution. done is called once, with the answer, which CancelAnswer reads.
+// Call prepares one execution. done is called once, with the answer.
 func (d *Disown) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *transport.Call {
 	k := callOf(ctx, s.of(d.Permit).disown, d.Keys, d.Permit, 2+len(d.InUse), done)
 	k.Add(string(d.Stem), d.UpTo)

@@ -20,6 +20,3 @@ func (d *Downgrade) Call(ctx context.Context, s *Set, done func(*transport.Reply
 	k.Add(d.ID.String())
 	return k
 }
-
-// DowngradeAnswer reads the answer to a Downgrade: Done, More or NotHeld.
-func DowngradeAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }

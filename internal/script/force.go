@@ -22,6 +22,3 @@ func (f *Force) Call(ctx context.Context, s *Set, done func(*transport.Reply)) *
 	k.Add(strconv.FormatInt(f.Token, 10), f.Owner)
 	return k
 }
-
-// ForceAnswer reads the answer to a Force: Done, More or NotHeld.
-func ForceAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }

@@ -128,7 +128,7 @@ func TestALookShowsAllHoldersWhateverTheirIDs(t *testing.T) {
 				for i, id := range ids {
 					wantHolders(d, ids[i:]...)
 					release := script.Release{Keys: d.Keys, ID: scripttest.ID(id), Linger: time.Minute, Permit: name == "permits"}
-					if got, err := script.ReleaseAnswer(d.Send(&release)); err != nil || got != script.Done {
+					if got, err := script.EndedAnswer(d.Send(&release)); err != nil || got != script.Done {
 						d.Errorf("release of %s: %v, %v", id, got, err)
 					}
 				}

@@ -11,7 +11,7 @@ import (
 
 func forcePermit(d *scripttest.Driver, token int64, owner string) script.Outcome {
 	d.Helper()
-	got, err := script.ForceAnswer(d.Send(&script.Force{Keys: d.Keys, Token: token, Owner: owner, Permit: true}))
+	got, err := script.EndedAnswer(d.Send(&script.Force{Keys: d.Keys, Token: token, Owner: owner, Permit: true}))
 	if err != nil {
 		d.Fatalf("force: %v", err)
 	}

@@ -28,7 +28,7 @@ func TestAPermitThatHasEndedIsNotTakenAway(t *testing.T) {
 			d.Fatalf("the field %q is no permit", dead)
 		}
 		owner, _, _ := strings.Cut(p.Holder, ";")
-		got, err := script.ForceAnswer(d.Send(&script.Force{Keys: d.Keys, Token: p.Token, Owner: owner, Permit: true}))
+		got, err := script.EndedAnswer(d.Send(&script.Force{Keys: d.Keys, Token: p.Token, Owner: owner, Permit: true}))
 		if err != nil || got != script.NotHeld {
 			d.Errorf("to take away a permit that has ended: %v, %v", got, err)
 		}

@@ -67,7 +67,7 @@ func (g *gathering) leaves(key, id string) {
 	keys := g.layout.KeySet(key)
 	l := script.Release{Keys: &keys, ID: scripttest.ID(id)}
 	g.calls = append(g.calls, l.Call(context.Background(), g.set, func(r *transport.Reply) {
-		if outcome, err := script.ReleaseAnswer(r); err != nil || outcome != script.Done {
+		if outcome, err := script.EndedAnswer(r); err != nil || outcome != script.Done {
 			g.Errorf("release of %s: %v, %v", id, outcome, err)
 		}
 	}))

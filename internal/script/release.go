@@ -84,9 +84,3 @@ const (
 func releaseBatch(s *transport.Script) *transport.Batch {
 	return &transport.Batch{Script: s, Keys: []int{releaseHolder, releaseQueue}, Args: []int{releaseIDArg}}
 }
-
-// ReleaseAnswer reads the answer to a Release: Done, More or NotHeld.
-func ReleaseAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }
-
-// ReleaseRecordAnswer reads the answer to a Release with a Record: whether the record was the run's. ReleaseAnswer reads the rest.
-func ReleaseRecordAnswer(r *transport.Reply) (ok bool, err error) { return RecordEndAnswer(r) }

@@ -24,6 +24,3 @@ func (t *ReportWaiters) Call(ctx context.Context, s *Set, done func(*transport.R
 	k.Add(t.ID.String(), t.Calls, t.Number, t.Waited.Milliseconds())
 	return k
 }
-
-// ReportWaitersAnswer reads the answer to a ReportWaiters: Done or NotHeld.
-func ReportWaitersAnswer(r *transport.Reply) (Outcome, error) { return readEnded(r) }

@@ -1,7 +1,7 @@
 // Package script is the Redis side of the locks: the Lua scripts, their arguments and their answers. Package transport sends them.
 //
 // Each operation has a file lua/<operation>.lua and a Go file of the same name. The Go file has a struct that fills the
-// script's KEYS and ARGV, and a function that reads its answer:
+// script's KEYS and ARGV, and a function that reads its answer, unless that is EndedAnswer:
 //
 //	acquire       takes a lock, or queues a ticket for it
 //	acquireall    takes several free locks, or none, by acquire_all.lua

@@ -68,7 +68,7 @@ func (r *run) tell(s *stage, words []string) *run {
 	}
 	r.own = r.own[:1]
 	r.op = &script.ReportWaiters{Keys: s.Keys, ID: scripttest.ID(r.own[0]), Calls: int(calls), Number: int(number)}
-	r.send = r.ended(s, script.ReportWaitersAnswer)
+	r.send = r.ended(s, script.EndedAnswer)
 	return r
 }
 
@@ -113,7 +113,7 @@ func (r *run) force(s *stage) *run {
 	}
 	token, err := strconv.ParseInt(h.Fields["token"], 10, 64)
 	r.op = &script.Force{Keys: s.Keys, Token: token, Owner: owner}
-	r.send = r.ended(s, script.ForceAnswer)
+	r.send = r.ended(s, script.EndedAnswer)
 	if err != nil { // no operator can see such a one
 		r.send = func() (answer, error) {
 			got, err := s.Eval("force", s.SixKeys(), h.Fields["token"], owner)
@@ -238,11 +238,11 @@ func (r *run) end(s *stage, verb string) *run {
 	}
 	release := func(op script.Release) {
 		op.Keys, op.ID = s.Keys, scripttest.ID(id)
-		r.op, r.send = &op, r.ended(s, script.ReleaseAnswer)
+		r.op, r.send = &op, r.ended(s, script.EndedAnswer)
 	}
 	cancel := func(op script.Cancel) {
 		op.Keys, op.ID, op.Mark = s.Keys, id, true
-		r.op, r.send = &op, r.ended(s, script.CancelAnswer)
+		r.op, r.send = &op, r.ended(s, script.EndedAnswer)
 	}
 	switch verb {
 	case "release":
@@ -262,7 +262,7 @@ func (r *run) end(s *stage, verb string) *run {
 	case "away":
 		cancel(script.Cancel{Place: "t", KeepPlace: 5 * time.Second})
 	case "down":
-		r.op, r.send = &script.Downgrade{Keys: s.Keys, ID: scripttest.ID(id)}, r.ended(s, script.DowngradeAnswer)
+		r.op, r.send = &script.Downgrade{Keys: s.Keys, ID: scripttest.ID(id)}, r.ended(s, script.EndedAnswer)
 	case "renew":
 		r.ends = nil
 		r.op = &script.Renew{Keys: s.Keys, ID: scripttest.ID(id), Lease: scripttest.Lease}

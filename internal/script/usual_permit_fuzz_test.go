@@ -46,11 +46,11 @@ func (w *twin) permit(words []string) {
 		if r.Mark = words[0] == "permitreleasemark"; words[0] == "permitreleasekept" {
 			r.Place = "t"
 		}
-		_, _ = script.ReleaseAnswer(d.Send(&r))
+		_, _ = script.EndedAnswer(d.Send(&r))
 	case "permitrenew":
 		_, _ = script.RenewAnswer(d.Send(&script.Renew{Keys: d.Keys, ID: scripttest.ID(id), Lease: time.Duration(number(2, 30_000)) * time.Millisecond}))
 	case "permitcancel":
-		_, _ = script.CancelAnswer(d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: words[2] != "", Permit: true}))
+		_, _ = script.EndedAnswer(d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: words[2] != "", Permit: true}))
 	case "permitset": // a field of the hash
 		_ = d.Redis.HSet(d.Context(), d.Keys.Holder(), words[2], strings.ReplaceAll(words[3], "_", " ")).Err()
 	case "permitticket": // a field of a ticket

@@ -37,7 +37,7 @@ func TestABatchSendsANewServerEachScriptOnce(t *testing.T) {
 			release := script.Release{Keys: &keys, ID: stem.New(1)}
 			batch = append(batch, release.Call(t.Context(), set, func(r *transport.Reply) {
 				var err error
-				if answers[i], err = script.ReleaseAnswer(r); err != nil {
+				if answers[i], err = script.EndedAnswer(r); err != nil {
 					t.Error(err)
 				}
 			}))

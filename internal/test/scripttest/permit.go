@@ -89,7 +89,7 @@ func (d *Driver) ReleasePermit(id string) script.Outcome {
 func (d *Driver) ReleasePermitAs(l script.Release) script.Outcome {
 	d.Helper()
 	l.Keys, l.Permit = d.Keys, true
-	got, err := script.ReleaseAnswer(d.Send(&l))
+	got, err := script.EndedAnswer(d.Send(&l))
 	d.check("release", l.ID.String(), err)
 	return got
 }
@@ -105,7 +105,7 @@ func (d *Driver) RenewPermit(id string, lease time.Duration) script.Outcome {
 // CancelPermit runs cancel.lua with a mark.
 func (d *Driver) CancelPermit(id string) script.Outcome {
 	d.Helper()
-	got, err := script.CancelAnswer(d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: true, Permit: true}))
+	got, err := script.EndedAnswer(d.Send(&script.Cancel{Keys: d.Keys, ID: id, Mark: true, Permit: true}))
 	d.check("cancel", id, err)
 	return got
 }

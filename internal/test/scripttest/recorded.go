@@ -48,9 +48,9 @@ func (d *Driver) EndRecord(end core.RecordEnd) (ok bool) {
 func (d *Driver) ReleaseRecord(id string, end core.RecordEnd) (ok bool, released script.Outcome) {
 	d.Helper()
 	r := d.Send(&script.Release{Keys: d.Keys, ID: ID(id), Record: &end})
-	ok, err := script.ReleaseRecordAnswer(r)
+	ok, err := script.RecordEndAnswer(r)
 	d.check("release with a record", id, err)
-	released, err = script.ReleaseAnswer(r)
+	released, err = script.EndedAnswer(r)
 	d.check("release with a record", id, err)
 	return ok, released
 }

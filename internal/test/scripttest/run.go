@@ -255,7 +255,7 @@ func (d *Driver) Renew(id string, lease time.Duration) script.Renewed {
 // Tell runs report_waiters.lua as the execution with that number for the hold.
 func (d *Driver) Tell(id string, calls, number int) script.Outcome {
 	d.Helper()
-	got, err := script.ReportWaitersAnswer(d.Send(&script.ReportWaiters{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}))
+	got, err := script.EndedAnswer(d.Send(&script.ReportWaiters{Keys: d.Keys, ID: ID(id), Calls: calls, Number: number}))
 	d.check("telling", id, err)
 	return got
 }
@@ -303,7 +303,7 @@ func (d *Driver) Linger(id string, linger time.Duration) script.Outcome {
 func (d *Driver) release(op *script.Release) script.Outcome {
 	d.Helper()
 	op.Keys = d.Keys
-	got, err := script.ReleaseAnswer(d.Send(op))
+	got, err := script.EndedAnswer(d.Send(op))
 	d.check("release", op.ID.String(), err)
 	return got
 }
@@ -311,7 +311,7 @@ func (d *Driver) release(op *script.Release) script.Outcome {
 // Downgrade runs downgrade.lua.
 func (d *Driver) Downgrade(id string) script.Outcome {
 	d.Helper()
-	got, err := script.DowngradeAnswer(d.Send(&script.Downgrade{Keys: d.Keys, ID: ID(id)}))
+	got, err := script.EndedAnswer(d.Send(&script.Downgrade{Keys: d.Keys, ID: ID(id)}))
 	d.check("downgrade", id, err)
 	return got
 }
@@ -343,7 +343,7 @@ func (d *Driver) CancelPlace(id, place string, token int64) script.Outcome {
 func (d *Driver) cancel(op *script.Cancel) script.Outcome {
 	d.Helper()
 	op.Keys = d.Keys
-	got, err := script.CancelAnswer(d.Send(op))
+	got, err := script.EndedAnswer(d.Send(op))
 	d.check("cancel", op.ID, err)
 	return got
 }
@@ -357,7 +357,7 @@ func (d *Driver) Disown(stem string, upTo uint64, inUse ...uint64) script.Outcom
 func (d *Driver) disown(op *script.Disown) script.Outcome {
 	d.Helper()
 	op.Keys = d.Keys
-	got, err := script.CancelAnswer(d.Send(op))
+	got, err := script.EndedAnswer(d.Send(op))
 	d.check("disown", string(op.Stem), err)
 	return got
 }
@@ -365,7 +365,7 @@ func (d *Driver) disown(op *script.Disown) script.Outcome {
 // Force runs force.lua.
 func (d *Driver) Force(token int64, owner string) script.Outcome {
 	d.Helper()
-	got, err := script.ForceAnswer(d.Send(&script.Force{Keys: d.Keys, Token: token, Owner: owner}))
+	got, err := script.EndedAnswer(d.Send(&script.Force{Keys: d.Keys, Token: token, Owner: owner}))
 	d.check("force", owner, err)
 	return got
 }
