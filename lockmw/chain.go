@@ -21,7 +21,7 @@ func (c chain) Within(scope core.Scope) core.Chain { return chain{c.innermost, s
 // Live implements core.Chain. It does not report a loss that it finds.
 func (c chain) Live() (held []core.Held) {
 	for h := c.innermost.within(c.scope); h != nil; h = h.outer.within(c.scope) {
-		if h.unlocked.Load() || h.lock.backend == nil || h.lock.isLost() {
+		if h.unlocked.Load() || h.lock.backend == nil || h.lock.knownLoss() != nil || h.lock.backend.Expired() {
 			continue
 		}
 		live := core.Held{Hold: h.lock.backend, Key: h.lock.req.Key, Label: h.lock.req.Label}
@@ -34,12 +34,4 @@ func (c chain) Live() (held []core.Held) {
 		held = append(held, live)
 	}
 	return held
-}
-
-// isLost is check without its side effects.
-func (l *heldLock) isLost() bool {
-	l.mu.Lock()
-	lost := l.lost != nil
-	l.mu.Unlock()
-	return lost || l.backend.Expired()
 }

@@ -100,20 +100,23 @@ func (l *heldLock) reenter(ctx context.Context, mode core.Mode, refuse func(*hel
 
 // check returns why the lock is lost, or nil if it is not. It compares the clock with the deadline itself.
 func (l *heldLock) check() error {
-	l.mu.Lock()
-	lost := l.lost
-	l.mu.Unlock()
+	lost := l.knownLoss()
 	if lost == nil && l.backend != nil && l.backend.Expired() {
 		cause := fmt.Errorf("%w: its lease ran out", ErrLost)
 		if g, ok := l.backend.(*foreignHold); ok {
 			cause = context.Cause(g.ctx)
 		}
 		l.Lost(cause)
-		l.mu.Lock()
-		lost = l.lost
-		l.mu.Unlock()
+		lost = l.knownLoss()
 	}
 	return lost
+}
+
+// knownLoss is check without the clock.
+func (l *heldLock) knownLoss() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 // beginUnlock ends h. It reports whether that was the last hold, so that the lock must be released. If h was the last write
