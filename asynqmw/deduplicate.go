@@ -81,15 +81,7 @@ func PayloadKey[T any](fields func(T) idempotency.Key) RunKeyFunc {
 // Deduplicate panics if once or key is nil or an option is invalid. The middleware may be used for several handlers and is safe for
 // concurrent use.
 func Deduplicate(once *idempotency.Runner, key RunKeyFunc, opts ...Option) asynq.MiddlewareFunc {
-	d := newDeduplicator(once, key, opts)
-	return func(next asynq.Handler) asynq.Handler {
-		if next == nil {
-			panic("asynqmw: the handler to run once is nil")
-		}
-		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			return d.process(ctx, task, next)
-		})
-	}
+	return middlewareOf("run once", newDeduplicator(once, key, opts).process)
 }
 
 type deduplicator struct {

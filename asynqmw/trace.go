@@ -40,18 +40,13 @@ func WithProcessLink() TraceOption { return func(c *traceConfig) { c.Link = true
 func Trace(tp trace.TracerProvider, opts ...TraceOption) asynq.MiddlewareFunc {
 	t := jobtrace.New("asynqmw", tp)
 	option.Apply(t, "asynqmw: Trace", opts)
-	return func(next asynq.Handler) asynq.Handler {
-		if next == nil {
-			panic("asynqmw: the handler to trace is nil")
+	return middlewareOf("trace", func(ctx context.Context, task *asynq.Task, next asynq.Handler) error {
+		ctx, span := t.Start(ctx, task.Headers(), task.Type())
+		if span.IsRecording() {
+			span.SetAttributes(describe(ctx, task)...)
 		}
-		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			ctx, span := t.Start(ctx, task.Headers(), task.Type())
-			if span.IsRecording() {
-				span.SetAttributes(describe(ctx, task)...)
-			}
-			return jobtrace.Run(ctx, span, requeued, func(ctx context.Context) error { return next.ProcessTask(ctx, task) })
-		})
-	}
+		return jobtrace.Run(ctx, span, requeued, func(ctx context.Context) error { return next.ProcessTask(ctx, task) })
+	})
 }
 
 // describe returns the attributes of an attempt, by OpenTelemetry's conventions for messaging.

@@ -46,13 +46,18 @@ import (
 func WithLock(l lockmw.Locker, key KeyFunc, opts ...Option) asynq.MiddlewareFunc {
 	g := &guard{config: newConfig(l, key, opts), locker: l}
 	g.open()
+	return middlewareOf("lock", func(ctx context.Context, task *asynq.Task, next asynq.Handler) error {
+		return g.process(ctx, task, key, next)
+	})
+}
+
+// middlewareOf returns middleware that calls process with each task and the next handler. what says what becomes of the handler.
+func middlewareOf(what string, process func(context.Context, *asynq.Task, asynq.Handler) error) asynq.MiddlewareFunc {
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {
-			panic("asynqmw: the handler to lock is nil")
+			panic("asynqmw: the handler to " + what + " is nil")
 		}
-		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			return g.process(ctx, task, key, next)
-		})
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error { return process(ctx, task, next) })
 	}
 }
 
