@@ -83,6 +83,63 @@ func TestOneNodeIsUnreachableAndAnotherIsRestarted(t *testing.T) {
 	}
 }
 
+// loseTokens restarts all nodes but one together without their data. The node that is kept has not seen the last tokens, and the
+// clocks are behind them. loseTokens returns the last token, and a process that has not seen it.
+func (b *bubble) loseTokens(kept int) (token int64, other *process) {
+	b.Helper()
+	memories, all := b.quarantined(2)
+	for i := range memories {
+		b.setCounter(i, 50*time.Second)
+	}
+	gone := all[0]
+	gone.wires[kept].Cut()
+	time.Sleep(2 * time.Second) // until the process has noticed
+	for range 10 {
+		_, hold := lock(b.T, gone, "item")
+		token = hold.Token()
+		usertest.Unlock(b, hold)
+	}
+	if last := b.counter(kept); last >= token {
+		b.Fatalf("node %d has token %d of the last hold: its counter is %d", kept, token, last)
+	}
+	for i, m := range memories {
+		gone.wires[i].Cut()
+		if i != kept {
+			m.Lose()
+		}
+	}
+	return token, all[1]
+}
+
+func TestTokensThatAMajorityLosesAreNotGivenAgain(t *testing.T) {
+	for kept := range 3 {
+		inBubble(t, 3, func(b *bubble) {
+			token, p := b.loseTokens(kept)
+			_, hold := lock(b.T, p, "item")
+			if hold.Token() <= token {
+				b.Errorf("token %d after %d", hold.Token(), token)
+			}
+			usertest.Unlock(b, hold)
+		})
+		inBubble(t, 3, func(b *bubble) {
+			token, _ := b.loseTokens(kept)
+			p := b.process(lockmw.WithQuarantine(lossQuarantine), lockmw.WithLease(lossLease)) // which has no reason to look at the nodes
+			fresh := &bubble{T: b.T, nodes: redistest.NewNodes(b.T, 1, redistest.Piped)}
+			c := usertest.ClientOf(b, fresh.node(0).NewClient(b, plainConns))
+			if err := p.CarryTokens(b.Context(), c); !errors.Is(err, lockmw.ErrUnavailable) {
+				b.Errorf("CarryTokens from nodes in quarantine: %v", err)
+			}
+			time.Sleep(lossQuarantine)
+			if err := p.CarryTokens(b.Context(), c); err != nil {
+				b.Fatal(err)
+			}
+			if last := fresh.counter(0); last < token {
+				b.Errorf("a new node begins after token %d, the last one was %d", last, token)
+			}
+		})
+	}
+}
+
 // The process has a hold, and in the meantime makes no calls that would ask the node.
 func TestANodeTakesPartInAHoldAgainAfterItsQuarantine(t *testing.T) {
 	inBubble(t, 3, func(b *bubble) {

@@ -17,8 +17,8 @@ import (
 
 // A node with a quarantine that was restarted, or has taken the place of another, may have lost fencing tokens. After its
 // quarantine it has no holder, but its clock may be behind the clocks of the others. So before it counts, its counter is raised
-// to the greatest counter of N-k+1 other nodes. Each hold's token is at one of them at least. A note at the node records this for
-// other processes, by the replication id.
+// to the greatest counter of N-k+1 other nodes that have lost none. Each hold's token is at one of them at least. A note at the
+// node records this for other processes, by the replication id. A node without its note may have lost tokens.
 
 // isVerified reports whether the node may count.
 func (n *node) isVerified(key string) bool {
@@ -55,11 +55,25 @@ func (l *Locks) verifyNodes(key string, done func()) {
 	})
 }
 
+// awaitVerified raises the nodes that need it. It fails only if the context ends first.
+func (l *Locks) awaitVerified(ctx context.Context, key string) error {
+	done := make(chan struct{})
+	l.mu.Lock()
+	l.verifyNodes(key, func() { close(done) })
+	l.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", core.ErrUnavailable, context.Cause(ctx))
+	}
+}
+
 // A nodeCounter is the answer of a node.
 type nodeCounter struct {
 	last   int64  // the counter
 	id     string // of the server
-	raised bool   // a note says that its counter was raised
+	raised bool   // a note says that its counter was raised: it has lost no tokens since
 	err    error
 }
 
@@ -68,8 +82,11 @@ func (n *node) readCounter(key string) (a nodeCounter) {
 	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
 	defer cancel()
 	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
-		a.id = n.engine.TrustedServer(key)
-		a.raised, a.err = n.isRaised(ctx, a.id)
+		if a.id = n.engine.TrustedServer(key); a.id == "" {
+			a.raised = true // without a quarantine nothing is known about losses
+		} else {
+			a.raised, a.err = n.isRaised(ctx, a.id)
+		}
 	}
 	return a
 }
@@ -83,8 +100,10 @@ func (n *node) verify(key string, answers []nodeCounter) error {
 	others, greatest := 0, int64(0)
 	for i, a := range answers {
 		if i != n.index && a.err == nil {
-			others++
 			greatest = max(greatest, a.last)
+			if a.raised {
+				others++
+			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
@@ -130,24 +149,25 @@ func each(nodes []*node, f func(*node)) {
 // counterKey is a key without locks: the counter of a node is the same for all keys.
 const counterKey = "carry"
 
-// CarryTokens raises the counters of other servers to the greatest counter of these nodes. Of N nodes, N-k+1 must answer: one
-// of them has the token of every hold.
+// CarryTokens raises the counters of other servers to the greatest counter of these nodes. Of N nodes, N-k+1 must answer that have
+// lost no tokens, or were raised since: one of them has the token of every hold.
 func (l *Locks) CarryTokens(ctx context.Context, to []*engine.Engine) error {
-	last := make([]int64, len(l.nodes))
-	errs := make([]error, len(l.nodes))
-	each(l.nodes, func(n *node) {
-		inner, cancel := context.WithTimeout(ctx, l.cfg.NodeTimeout)
-		defer cancel()
-		last[n.index], errs[n.index] = n.engine.Counter(inner, counterKey)
-	})
+	if err := l.awaitVerified(ctx, counterKey); err != nil {
+		return err
+	}
+	answers := make([]nodeCounter, len(l.nodes))
+	each(l.nodes, func(n *node) { answers[n.index] = n.readCounter(counterKey) })
 	answered, greatest, why := 0, int64(0), error(nil)
-	for i, err := range errs {
-		if err != nil {
-			why = err
-			continue
+	for _, a := range answers {
+		switch {
+		case a.err != nil:
+			why = a.err
+		case !a.raised:
+			why = errNotVerified
+		default:
+			answered++
+			greatest = max(greatest, a.last)
 		}
-		answered++
-		greatest = max(greatest, last[i])
 	}
 	if need := len(l.nodes) - l.cfg.Quorum + 1; answered < need {
 		return fmt.Errorf("%w: %d of %d nodes have answered, %d required: %w", core.ErrUnavailable, answered, len(l.nodes), need, why)

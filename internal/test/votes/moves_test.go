@@ -45,7 +45,7 @@ func (y *system) nodeMoves(s *state, n int, add func(string, func(*state))) {
 			})
 		}
 	}
-	if s.forgets > 0 && n == far {
+	if s.forgets > 0 && (n == far || n == first && y.both) && d.since == never {
 		add(name+" forgets", func(s *state) {
 			s.forgets--
 			s.node[n] = node{since: s.now, late: d.late, cancel: d.cancel}
@@ -60,16 +60,19 @@ func (y *system) nodeMoves(s *state, n int, add func(string, func(*state))) {
 }
 
 // raiseTrusted raises a node that may have lost tokens to the greatest of N - k + 1 others, which are both of them. If one of
-// them is gone, the node's clock bounds the tokens that the node can have had when it lost its data.
+// them is gone or has lost its tokens, the node's clock bounds the tokens that the node can have had when it lost its data.
 func (y *system) raiseTrusted(s *state, n int) {
-	d := &s.node[n]
-	switch {
-	case !y.keeps(forgottenRaised):
-	case !s.gone:
-		for _, other := range s.node {
+	d, intact := &s.node[n], true
+	if !y.keeps(forgottenRaised) {
+		return
+	}
+	for i, other := range s.node {
+		intact = intact && s.answers(i) && (other.since == never || !y.keeps(intactOthers))
+		if s.answers(i) {
 			d.counter = max(d.counter, other.counter)
 		}
-	case y.keeps(clockRaised):
+	}
+	if !intact && y.keeps(clockRaised) {
 		d.counter = max(d.counter, y.clock(s)-lease*unit+maxAhead)
 	}
 }

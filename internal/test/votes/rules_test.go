@@ -14,6 +14,7 @@ const (
 	chosenAgain                      // k nodes that count have given the token or less: it rises if a late node has given more
 	forgottenWait                    // a node that lost its data grants nothing for a lease
 	forgottenRaised                  // such a node is raised before it grants again
+	intactOthers                     // to the counters of others that have lost no tokens
 	clockRaised                      // it is raised by its own clock if too few others answer
 	clockBound                       // no node is raised to a token further ahead of its clock than that
 	firstLast                        // the first node is released last

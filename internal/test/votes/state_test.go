@@ -19,6 +19,7 @@ type system struct {
 	bids     int8 // of the first process; the others have one
 	ahead    int8 // by how much the counter of the first node is ahead at first
 	forgets  int8 // how often the last node may lose its data
+	both     bool // the first node may lose its data as well
 	queues   bool // a refused process waits in the queue of the first node, and releases take time
 	slow     bool // answers to the first process take time
 	late     bool // processes give up, and their messages to the last node arrive late

@@ -15,6 +15,7 @@ var systems = map[string]system{
 	"one process waits for the other": {end: 1, bids: 1, queues: true},
 
 	"a node is gone, and one loses its data": {end: 2, bids: 1, ahead: 9, forgets: 1, clocks: true},
+	"two nodes lose their data":              {end: 2, bids: 1, ahead: 9, forgets: 2, both: true, clocks: true},
 	"a counter is too far ahead":             {end: 2, bids: 1, ahead: 13, forgets: 1, clocks: true},
 
 	"a batch of votes":                               {end: 2, bids: 1, together: true},
@@ -36,6 +37,7 @@ var needs = []states.Need[rule, system]{
 	states.Without("a late answer may raise the token", chosenAgain, systems["different counters"].without, "a token falls"),
 	states.Without("a node that lost its data grants nothing for a lease", forgottenWait, systems["a node loses its data"].without, "two processes work"),
 	states.Without("such a node is raised before it grants again", forgottenRaised, systems["a node loses its data"].without, "a token falls"),
+	states.Without("the others have lost no tokens", intactOthers, systems["two nodes lose their data"].without, "a token falls"),
 	states.Without("such a node is raised by its own clock if too few others answer", clockRaised, systems["a node is gone, and one loses its data"].without, "a token falls"),
 	states.Without("no node is raised too far ahead of its clock", clockBound, systems["a counter is too far ahead"].without, "a token falls"),
 	states.Without("a node that lost its data grants no vote of a batch", gated, systems["a batch of votes at a node that loses its data"].without, "two processes work"),
