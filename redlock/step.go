@@ -65,8 +65,9 @@ func (c *Configuration) check() error {
 // Call it before any Locker has the new nodes. Call it again in each process after its old Locker has been closed and before the
 // first call on its new one.
 //
-// It returns an error that wraps lockmw.ErrUnavailable if fewer than n-k+1 of the Locker's n nodes answer (k is the quorum), if a new
-// node does not answer, or if a new node's clock is more than a minute behind.
+// It returns an error that wraps lockmw.ErrUnavailable if fewer than n-k+1 of the Locker's n nodes answer (k is the quorum; a node in
+// its quarantine does not count), if a new node does not answer, or if a new node's clock is more than a minute behind. If the nodes
+// have a quarantine, CarryTokens first raises the counters of those that may have lost tokens.
 func (l *Locker) CarryTokens(ctx context.Context, to ...*lockmw.Client) error {
 	engines, err := enginesOf(to)
 	if ctx == nil {
