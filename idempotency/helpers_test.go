@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	interrupt.ChildMain(openBuyer)
-	suite.Begin()
+	suite.BeginBusy()
 	leak.VerifyMain(m.Run)
 }
 

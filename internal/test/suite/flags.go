@@ -5,13 +5,15 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+
+	"github.com/lockmw/go/internal/test/race"
 )
 
 const (
 	// width is how many parallel tests run at a time: tests on real servers mostly wait. Tests of the full suite alone use more
 	// processor time, and their time limits have to hold with the race detector.
 	width, quickWidth = 8, 16
-	// busyWidth is how many run at a time that hardly wait.
+	// busyWidth is how many run at a time that hardly wait, as do all tests under the race detector.
 	busyWidth = 4
 	// rounds is how often the quick suite repeats tests of random operations; the full suite uses rapid's default, 100.
 	rounds = 30
@@ -23,9 +25,12 @@ const (
 // random operations take, and how often garbage is collected, unless the command line or the environment does. It panics if a
 // flag rejects its value.
 func Begin() {
-	if Full() {
+	switch {
+	case race.Enabled:
+		begin(busyWidth)
+	case Full():
 		begin(width)
-	} else {
+	default:
 		begin(quickWidth)
 	}
 }
