@@ -65,7 +65,8 @@ func newBuyer(spec buyerSpec, s *interrupt.Steps) (*buyer, error) {
 	b := &buyer{buyerSpec: spec, steps: s, rdb: redis.NewClient(&redis.Options{Addr: spec.Addr})}
 	b.rdb.AddHook(s.Hook())
 	var err error
-	if b.locks, err = lockmw.New(b.rdb, lockmw.WithLease(spec.Lease), lockmw.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
+	patience := lockmw.WithUnlockTimeout(time.Minute) // a call that is stopped at its end continues later
+	if b.locks, err = lockmw.New(b.rdb, lockmw.WithLease(spec.Lease), patience, lockmw.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
 		return nil, err
 	}
 	b.once = idempotency.New(b.locks, idempotency.WithWait(spec.Wait))
