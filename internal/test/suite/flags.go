@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// width is how many parallel tests run at a time: tests on real servers mostly wait. Tests of the full suite alone use more
-	// processor time, and their time limits have to hold with the race detector.
-	width, quickWidth = 8, 16
-	// busyWidth is how many run at a time that hardly wait, as do all tests under the race detector.
+	// width is how many parallel tests of the quick suite run at a time: on real servers they mostly wait.
+	width = 16
+	// busyWidth is how many run at a time that hardly wait, as do all tests of the full suite or under the race detector. With
+	// more, each would take longer than its leases.
 	busyWidth = 4
 	// rounds is how often the quick suite repeats tests of random operations; the full suite uses rapid's default, 100.
 	rounds = 30
@@ -25,18 +25,14 @@ const (
 // random operations take, and how often garbage is collected, unless the command line or the environment does. It panics if a
 // flag rejects its value.
 func Begin() {
-	switch {
-	case race.Enabled:
+	if Full() || race.Enabled {
 		begin(busyWidth)
-	case Full():
+	} else {
 		begin(width)
-	default:
-		begin(quickWidth)
 	}
 }
 
-// BeginBusy is Begin for a package whose tests hardly wait. Few of them run in parallel: with more, each would take longer than
-// its leases.
+// BeginBusy is Begin for a package whose tests hardly wait. Few of them run in parallel.
 func BeginBusy() { begin(busyWidth) }
 
 func begin(parallel int) {
