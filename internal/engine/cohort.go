@@ -201,8 +201,9 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	c.noteToken(g.Token + g.Tokens - 1)
 	c.raises = 0
 	l := &lease{
-		c: c, id: r.id, grant: g, mode: r.leader.Req.Mode, duration: r.lease(), confirmed: confirmed,
-		tokens: localq.NewTokens(g.Token, g.Token+g.Tokens-1), grantedAt: now, contended: g.Waiting > 0 || r.contended,
+		c: c, id: r.id, mode: r.leader.Req.Mode, duration: r.lease(), confirmed: confirmed,
+		first: g.Token, tokens: localq.NewTokens(g.Token, g.Token+g.Tokens-1), grantedAt: now,
+		contended: g.Waiting > 0 || r.contended, slots: g.Slots, opened: g.Opened, earlier: g.Earlier, recordToken: g.RecordToken,
 	}
 	if rec := r.leader.Req.Record; rec != nil {
 		l.run, r.became = rec.Run, l

@@ -81,8 +81,8 @@ func TestAPushThatAPeekDoesNotConfirmLeadsToAPoll(t *testing.T) {
 				if sent := b.sent(); sent["poll"] != 1 {
 					b.Errorf("%v", sent)
 				}
-				if token := b.driver.Token(); h.lease.grant.Token != token {
-					b.Errorf("it has the token %d, and the server %d", h.lease.grant.Token, token)
+				if token := b.driver.Token(); h.lease.first != token {
+					b.Errorf("it has the token %d, and the server %d", h.lease.first, token)
 				}
 				b.release(h)
 				b.wantFree()

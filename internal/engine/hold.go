@@ -287,11 +287,11 @@ func (r *request) settle(rec *core.Record) {
 
 // Opened implements core.RecordHold.
 func (h *hold) Opened() (earlier int, ok bool) {
-	g := &h.lease.grant
-	if !g.Opened || h.begin(g.RecordToken) != nil {
+	l := h.lease
+	if !l.opened || h.begin(l.recordToken) != nil {
 		return 0, false
 	}
-	return g.Earlier, true
+	return l.earlier, true
 }
 
 // begin notes that the hold's run begins to work, since the record has that token. From then on no command makes the run void.

@@ -21,13 +21,15 @@ import (
 type lease struct {
 	c          *cohort
 	id         *script.ID
-	grant      script.Grant // what the server answered
 	duration   time.Duration
 	grantedAt  clock.Instant    // when this process received it
 	holds      list.List[*hold] // one, or the holds of readers that share the lease; the first to end comes first
 	placed     *hold            // an ended hold whose kept place ends with the lease; nil: none
+	slots      string           // of a permit
 	run        string           // of the key's work; "": none
 	begun      int64            // the token of the record since the run has begun to work; 0: it has not
+	opened     bool             // the grant has opened the record of the key, which has recordToken
+	earlier    int              // runs before that left no outcome
 	mode       core.Mode        // Read after a downgrade
 	confirmed  bool             // the server has set the duration; until then, the accept window
 	over       bool             // released or lost
@@ -40,6 +42,8 @@ type lease struct {
 	takenAway  bool             // a message says that an operator released it, and no renewal has been answered since
 	overdue    bool             // the answer to a renewal is late, and the holders have been notified
 
+	first        int64 // its first token
+	recordToken  int64
 	tokens       localq.Tokens // a shared lease has only one
 	passes       int           // passes since it became contended
 	contendedAt  clock.Instant // when the last message said so

@@ -278,7 +278,7 @@ func (c *cohort) isPermit() bool { return c.kind == permit }
 
 // Slots implements core.PermitHold.
 func (h *hold) Slots() []int {
-	slots, _ := core.ParseSlots(h.lease.grant.Slots) // parsed once before
+	slots, _ := core.ParseSlots(h.lease.slots) // parsed once before
 	return slots
 }
 

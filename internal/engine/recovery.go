@@ -314,7 +314,7 @@ func (r *request) disownEnded(sent clock.Instant, holders []core.Holder, then fu
 func (c *cohort) namedHere(holders []core.Holder) int64 {
 	for i := range holders {
 		h := &holders[i]
-		if h.Process == c.e.process && !h.Lingers && (c.latest == nil || h.Token != c.latest.grant.Token) {
+		if h.Process == c.e.process && !h.Lingers && (c.latest == nil || h.Token != c.latest.first) {
 			return h.Token
 		}
 	}
@@ -345,7 +345,7 @@ func showsEndedHold(known map[uint64]any, holders []core.Holder, process string)
 		if !l.isRead() && !l.c.isPermit() {
 			return false
 		}
-		leases[l.grant.Token]++
+		leases[l.first]++
 	}
 	for i := range holders {
 		if h := &holders[i]; h.Process == process && !h.Lingers {
