@@ -351,6 +351,12 @@ func (c *cohort) Lock() { c.shard.mu.Lock() }
 // Unlock implements localq.Line.
 func (c *cohort) Unlock() { c.unlock() }
 
+// Busy implements localq.Line.
+func (c *cohort) Busy() *core.AcquireError {
+	holders, _ := c.knownHolders(readClock())
+	return localq.Busy(holders)
+}
+
 // WaitFailed implements localq.Line: either the lock is busy, or the server has not answered.
 func (c *cohort) WaitFailed(w *localq.Waiter) *core.AcquireError {
 	holders, held := c.knownHolders(readClock())

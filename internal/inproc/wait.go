@@ -33,8 +33,11 @@ func (w *waiter) Lock() { w.locks.mu.Lock() }
 // Unlock implements localq.Line.
 func (w *waiter) Unlock() { w.locks.mu.Unlock() }
 
+// Busy implements localq.Line.
+func (w *waiter) Busy() *core.AcquireError { return localq.Busy(w.entry.holders()) }
+
 // WaitFailed implements localq.Line.
-func (w *waiter) WaitFailed(*localq.Waiter) *core.AcquireError { return localq.Busy(w.entry.holders()) }
+func (w *waiter) WaitFailed(*localq.Waiter) *core.AcquireError { return w.Busy() }
 
 // Leave implements localq.Line.
 func (w *waiter) Leave(*localq.Waiter) {

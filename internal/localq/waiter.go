@@ -40,8 +40,9 @@ type Waiter struct {
 // A Line is where a Waiter waits. Its mutex guards the Waiter.
 type Line interface {
 	sync.Locker
-	// WaitFailed returns the error of a wait that ends without the lock, with the holders in its way. The Line is locked, here
-	// and unless noted otherwise.
+	// Busy returns the error of a call that has holders in its way. The Line is locked, here and unless noted otherwise.
+	Busy() *core.AcquireError
+	// WaitFailed returns the error of a wait that ends without the lock.
 	WaitFailed(w *Waiter) *core.AcquireError
 	// Leave removes the Waiter, and ends whatever no caller waits for afterwards.
 	Leave(w *Waiter)
@@ -257,7 +258,7 @@ func (w *Waiter) endDeadlocked(l Line, d *core.DeadlockError) (core.Hold, error)
 	if w.IsOver() {
 		return w.hold, w.err
 	}
-	err := l.WaitFailed(w)
+	err := l.Busy()
 	err.Err = d
 	l.Leave(w)
 	return nil, err

@@ -23,6 +23,7 @@ type stand struct {
 	gaveBack []core.Hold
 }
 
+func (s *stand) Busy() *core.AcquireError               { return Busy(nil) }
 func (s *stand) WaitFailed(*Waiter) *core.AcquireError  { return &core.AcquireError{Err: s.inVain} }
 func (s *stand) Leave(w *Waiter)                        { s.left = append(s.left, w) }
 func (s *stand) GiveBack(h core.Hold)                   { s.gaveBack = append(s.gaveBack, h) }

@@ -111,6 +111,12 @@ func (e *entry) Lock() { e.l.mu.Lock() }
 // Unlock implements localq.Line.
 func (e *entry) Unlock() { e.l.mu.Unlock() }
 
+// Busy implements localq.Line.
+func (e *entry) Busy() *core.AcquireError {
+	holders, _ := e.knownHolders()
+	return localq.Busy(holders)
+}
+
 // WaitFailed implements localq.Line.
 func (e *entry) WaitFailed(w *localq.Waiter) *core.AcquireError {
 	why := e.why
@@ -120,8 +126,7 @@ func (e *entry) WaitFailed(w *localq.Waiter) *core.AcquireError {
 	if why != nil {
 		return &core.AcquireError{Err: why}
 	}
-	holders, _ := e.knownHolders()
-	return localq.Busy(holders)
+	return e.Busy()
 }
 
 // Leave implements localq.Line.
