@@ -33,40 +33,31 @@ func (l *Locks) mustVerify(key string) bool {
 	})
 }
 
-// verifyNodes raises the nodes that need it, and then calls done with l.mu held.
+// verifyNodes raises the nodes that need it in the background, and then calls done with l.mu held.
 func (l *Locks) verifyNodes(key string, done func()) {
 	for _, n := range l.nodes {
 		n.asked = time.Now()
 	}
 	l.spawn(func() {
-		answers := make([]nodeCounter, len(l.nodes))
-		each(l.nodes, func(n *node) { answers[n.index] = n.readCounter(key) })
-		outcomes := make([]error, len(l.nodes))
-		each(l.nodes, func(n *node) { outcomes[n.index] = n.verify(key, answers) })
+		counters := l.verifiedCounters(background, key)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for i, n := range l.nodes {
-			if outcomes[i] == nil {
-				n.raised = answers[i].id
+			if counters[i].err == nil {
+				n.raised = counters[i].id
 			}
-			n.note(outcomes[i])
+			n.note(counters[i].err)
 		}
 		done()
 	})
 }
 
-// awaitVerified raises the nodes that need it. It fails only if the context ends first.
-func (l *Locks) awaitVerified(ctx context.Context, key string) error {
-	done := make(chan struct{})
-	l.mu.Lock()
-	l.verifyNodes(key, func() { close(done) })
-	l.mu.Unlock()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", core.ErrUnavailable, context.Cause(ctx))
-	}
+// verifiedCounters raises the nodes that need it, and returns the counters of all nodes after that.
+func (l *Locks) verifiedCounters(ctx context.Context, key string) []nodeCounter {
+	found, verified := make([]nodeCounter, len(l.nodes)), make([]nodeCounter, len(l.nodes))
+	each(l.nodes, func(n *node) { found[n.index] = n.readCounter(ctx, key) })
+	each(l.nodes, func(n *node) { verified[n.index] = n.verify(ctx, key, found) })
+	return verified
 }
 
 // A nodeCounter is the answer of a node.
@@ -77,9 +68,19 @@ type nodeCounter struct {
 	err    error
 }
 
+// timeout returns a context that ends with ctx, with the node's engine, or when the node has taken too long.
+func (n *node) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
+	stop := context.AfterFunc(ctx, cancel)
+	return inner, func() {
+		stop()
+		cancel()
+	}
+}
+
 // readCounter reads the node's counter and its note.
-func (n *node) readCounter(key string) (a nodeCounter) {
-	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
+func (n *node) readCounter(ctx context.Context, key string) (a nodeCounter) {
+	ctx, cancel := n.timeout(ctx)
 	defer cancel()
 	if a.last, a.err = n.engine.Counter(ctx, key); a.err == nil {
 		if a.id = n.engine.TrustedServer(key); a.id == "" {
@@ -91,11 +92,11 @@ func (n *node) readCounter(key string) (a nodeCounter) {
 	return a
 }
 
-// verify raises the node's counter to the others' counters, unless that was done before.
-func (n *node) verify(key string, answers []nodeCounter) error {
+// verify raises the node's counter to the others' counters, unless that was done before, and returns it.
+func (n *node) verify(ctx context.Context, key string, answers []nodeCounter) nodeCounter {
 	mine := answers[n.index]
 	if mine.err != nil || mine.raised {
-		return mine.err
+		return mine
 	}
 	others, greatest := 0, int64(0)
 	for i, a := range answers {
@@ -106,21 +107,22 @@ func (n *node) verify(key string, answers []nodeCounter) error {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
+	ctx, cancel := n.timeout(ctx)
 	defer cancel()
 	if all := len(answers); all > 1 && others < all-n.l.cfg.Quorum+1 {
-		most, err := n.greatestLost(ctx)
-		if err != nil {
-			return err
+		most := int64(0)
+		if most, mine.err = n.greatestLost(ctx); mine.err != nil {
+			return mine
 		}
 		greatest = max(greatest, most)
 	}
 	if greatest > 0 {
-		if err := n.engine.Raise(ctx, key, greatest); err != nil {
-			return err
+		if mine.err = n.engine.Raise(ctx, key, greatest); mine.err != nil {
+			return mine
 		}
 	}
-	return n.recordRaised(ctx, mine.id)
+	mine.last, mine.err = max(mine.last, greatest), n.recordRaised(ctx, mine.id)
+	return mine
 }
 
 // clockSlack is how far the clock of a server may be behind the clock of the server whose place it took.
@@ -152,22 +154,14 @@ const counterKey = "carry"
 // CarryTokens raises the counters of other servers to the greatest counter of these nodes. Of N nodes, N-k+1 must answer that have
 // lost no tokens, or were raised since: one of them has the token of every hold.
 func (l *Locks) CarryTokens(ctx context.Context, to []*engine.Engine) error {
-	if err := l.awaitVerified(ctx, counterKey); err != nil {
-		return err
-	}
-	answers := make([]nodeCounter, len(l.nodes))
-	each(l.nodes, func(n *node) { answers[n.index] = n.readCounter(counterKey) })
 	answered, greatest, why := 0, int64(0), error(nil)
-	for _, a := range answers {
-		switch {
-		case a.err != nil:
+	for _, a := range l.verifiedCounters(ctx, counterKey) {
+		if a.err != nil {
 			why = a.err
-		case !a.raised:
-			why = errNotVerified
-		default:
-			answered++
-			greatest = max(greatest, a.last)
+			continue
 		}
+		answered++
+		greatest = max(greatest, a.last)
 	}
 	if need := len(l.nodes) - l.cfg.Quorum + 1; answered < need {
 		return fmt.Errorf("%w: %d of %d nodes have answered, %d required: %w", core.ErrUnavailable, answered, len(l.nodes), need, why)
