@@ -87,19 +87,20 @@ func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 
 // No worker waits for a lock that tasks hold for long, except with a task that was put back.
 func TestATaskAmongSteadyWaitersGetsALockThatTasksHoldForLong(t *testing.T) {
-	t.Parallel()
-	s := redistest.Mini(t)
-	q := newQueue(t, queueOn(s))
-	release := occupySteadily(t, fairlock.New(usertest.Client(t, s)), "item:7", 10*time.Millisecond)
-	locks := fairlock.New(usertest.Client(t, s))
-	startServer(t, queueOn(s), parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error {
-		time.Sleep(asynqmw.LongHold * 5 / 4) // the work
-		return nil
-	})))
-	ids := []string{q.fulfil("7"), q.fulfil("7"), q.fulfil("7")}
-	q.awaitParked(ids...)
-	release()
-	q.awaitDone(ids...)
+	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {
+		s := redis.(pipedRedis).s
+		q := newQueue(t, redis)
+		release := occupySteadily(t, fairlock.New(usertest.Client(t, s)), "item:7", 10*time.Millisecond)
+		locks := fairlock.New(usertest.Client(t, s))
+		startServer(t, redis, parked(2), asynqmw.WithLock(locks, byItem)(handle(func(context.Context) error {
+			time.Sleep(asynqmw.LongHold * 5 / 4) // the work
+			return nil
+		})))
+		ids := []string{q.fulfil("7"), q.fulfil("7"), q.fulfil("7")}
+		q.awaitParked(ids...)
+		release()
+		q.awaitDone(ids...)
+	})
 }
 
 // occupySteadily is usertest.Occupy for a lock that two requests take in turn after the release, until the test ends. Each holds it
