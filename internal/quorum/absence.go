@@ -68,10 +68,11 @@ func unwrapAcquire(err error) error {
 }
 
 // whyUnavailable returns the error for a caller whose wait has ended because too few nodes answer. It returns nil if enough do,
-// if another process holds the lock, or if the nodes had no more than patience to answer.
+// if another process holds the lock, or if the nodes had no more than patience to answer. If a node has answered that the lock is
+// held, the others have until their timeout: the caller may know that it waits.
 func (b *bid) whyUnavailable(patience time.Duration) error {
 	switch there, _ := b.absence(patience); {
-	case b.isRefused:
+	case b.isRefused, b.in(queued, refused) > 0 && b.in(failed) == 0:
 		return nil
 	case there >= b.e.l.cfg.Quorum:
 		return b.why

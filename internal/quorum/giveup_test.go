@@ -32,22 +32,31 @@ func TestACallThatGivesUpLeavesNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		until func(b *bubble, p *process) (end func()) // what holds the call up
 		want  error                                    // besides that of the context
+		after time.Duration
 	}{
 		"no node has answered": {func(b *bubble, p *process) func() {
 			return held(p.wires[0].HoldReply("{item}"), p.wires[1].HoldReply("{item}"), p.wires[2].HoldReply("{item}"))
-		}, core.ErrBusy},
+		}, core.ErrBusy, 20 * time.Millisecond},
 		"one node has answered": {func(b *bubble, p *process) func() {
 			return held(p.wires[0].HoldReply("{item}"), p.wires[1].HoldReply("{item}"))
-		}, core.ErrBusy},
+		}, core.ErrBusy, 20 * time.Millisecond},
 		"a node learns the token": {func(b *bubble, p *process) func() {
 			ahead := b.setCounter(0, 30*time.Second)
 			p.cut(2)
 			return held(p.wires[1].HoldReply(strconv.FormatInt(ahead+1, 10)))
-		}, core.ErrBusy},
+		}, core.ErrBusy, 20 * time.Millisecond},
 		"it queues": {func(b *bubble, p *process) func() {
 			c := b.process().lock("item")
 			return func() { b.release(c) }
-		}, core.ErrBusy},
+		}, core.ErrBusy, 20 * time.Millisecond},
+		"it queues, and the others are slow": {func(b *bubble, p *process) func() {
+			c, order := b.process().lock("item"), b.order("item")
+			end := held(p.wires[order[1]].HoldReply("{item}"), p.wires[order[2]].HoldReply("{item}"))
+			return func() {
+				end()
+				b.release(c)
+			}
+		}, core.ErrBusy, limit / 2},
 		"it keeps the first node": {func(b *bubble, p *process) func() {
 			order := b.order("item")
 			strangers := b.occupy("item", order[1:]...)
@@ -55,12 +64,12 @@ func TestACallThatGivesUpLeavesNothing(t *testing.T) {
 				strangers[0].end()
 				strangers[1].end()
 			}
-		}, core.ErrBusy},
+		}, core.ErrBusy, 20 * time.Millisecond},
 		"too few nodes are there": {func(b *bubble, p *process) func() {
 			p.cut(0, 1)
 			_ = p.try("other") // and that is known
 			return p.restore
-		}, core.ErrUnavailable},
+		}, core.ErrUnavailable, 20 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(b *bubble) {
@@ -68,7 +77,7 @@ func TestACallThatGivesUpLeavesNothing(t *testing.T) {
 				end := sync.OnceFunc(tt.until(b, p))
 				defer end()
 				c := p.call("item")
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(tt.after)
 				if c.returned() {
 					b.Fatalf("nothing holds the call up: %v", c.err)
 				}
