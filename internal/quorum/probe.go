@@ -1,9 +1,9 @@
 package quorum
 
 import (
-	"context"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/localq"
 )
@@ -128,9 +128,7 @@ func (n *node) probe(key string) {
 
 // ask asks the node whether it would grant a lock, and records the answer.
 func (n *node) ask(key string) {
-	ctx, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
-	defer cancel()
-	last, err := n.engine.Counter(ctx, key)
+	last, err := n.engine.Counter(n.timeouts.Next(clock.Now()), key)
 	n.l.mu.Lock()
 	defer n.l.mu.Unlock()
 	n.note(err)

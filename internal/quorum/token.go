@@ -1,12 +1,12 @@
 package quorum
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 )
@@ -68,9 +68,7 @@ func (v *vote) raise(first, last int64, done func(err error)) {
 	l := v.e.l
 	v.raising = true
 	l.spawn(func() {
-		ctx, cancel := context.WithTimeout(v.n.engine.Context(), l.cfg.NodeTimeout)
-		defer cancel()
-		err := v.hold.Raise(ctx, last, first)
+		err := v.hold.Raise(v.n.timeouts.Next(clock.Now()), last, first)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		v.raising = false

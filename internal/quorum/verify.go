@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/engine"
 	"github.com/lockmw/go/internal/script"
@@ -70,7 +71,7 @@ type nodeCounter struct {
 
 // timeout returns a context that ends with ctx, with the node's engine, or when the node has taken too long.
 func (n *node) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	inner, cancel := context.WithTimeout(n.engine.Context(), n.l.cfg.NodeTimeout)
+	inner, cancel := context.WithCancel(n.timeouts.Next(clock.Now()))
 	stop := context.AfterFunc(ctx, cancel)
 	return inner, func() {
 		stop()
