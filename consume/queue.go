@@ -52,6 +52,9 @@ type Queue[M any] struct {
 // New returns a Queue without partitions. Messages for which key returns lockmw.ErrNoLock run without a lock, and in no order. If giveUp
 // is nil every failure is tried again, forever: one message without a key then ends all progress of an OpenInOrder partition.
 //
+// key is called once for each message, by Submit, and its error is final for that message. So take the key from the message, or look
+// it up before Submit.
+//
 // A message waits for its lock until its Partition is closed, in line with all other callers of the key. lockmw.WithWait makes it leave
 // the line after that time and return after a pause. Pass fairlock locks for strict order among processes.
 //

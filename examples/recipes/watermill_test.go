@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -117,6 +118,20 @@ func TestMessagesOfWatermillThatCannotBeHandledArePoison(t *testing.T) {
 	}
 	publishTo(t, pubsub, "placed", payload("7", 3))
 	usertest.Eventually(t, "the good one is handled", time.Minute, func() bool { return slices.Equal(trip.of("7"), []int{3}) })
+}
+
+// The database of the key function is down for a moment.
+func TestAMessageOfWatermillWhoseKeyTookTooLongIsNoPoison(t *testing.T) {
+	t.Parallel()
+	for failed, want := range map[error]bool{
+		errors.New("no such order"): true, lockmw.ErrInvalidKey: true, context.DeadlineExceeded: false, context.Canceled: false,
+	} {
+		key := func(context.Context, *message.Message) (string, error) { return "", fmt.Errorf("the query: %w", failed) }
+		_, err := watermilllock.Ordered(lockmw.NewLocal(), key)(nil)(message.NewMessage("1", nil))
+		if got := watermilllock.HasNoKey(err); got != want {
+			t.Errorf("%v: %t, want %t", err, got, want)
+		}
+	}
 }
 
 func TestMessagesOfWatermillWaitForTheRedisOfTheLocks(t *testing.T) {

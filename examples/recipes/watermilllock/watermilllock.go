@@ -28,8 +28,13 @@ func Ordered(locks lockmw.Locker, key lockmw.KeyFunc[*message.Message], opts ...
 	}
 }
 
-// HasNoKey reports whether a message failed because it has no valid key. It fails again each time: it is for a poison queue.
+// HasNoKey reports whether a message failed because it has no valid key. It fails again each time: it is for a poison queue. A message
+// whose key took too long, such as a query of a database that is down, may succeed later.
 func HasNoKey(err error) bool {
 	e, ok := errors.AsType[*lockmw.Error](err)
-	return ok && (e.Op == "key" || errors.Is(err, lockmw.ErrInvalidKey))
+	switch {
+	case !ok, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return false
+	}
+	return e.Op == "key" || errors.Is(err, lockmw.ErrInvalidKey)
 }
