@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"io"
 	"os"
 	"strings"
 
@@ -11,14 +12,12 @@ import (
 
 // ask prints a question and waits for the answer. It returns nil for yes; otherwise the error says what did not happen. Without
 // a terminal it refuses.
-func (c *command) ask(ctx context.Context, otherwise string, question func(*bufio.Writer) error) error {
+func (c *command) ask(ctx context.Context, otherwise string, question func(io.Writer)) error {
 	if f, ok := c.io.in.(*os.File); ok && !term.IsTerminal(f.Fd()) {
 		return usage("standard input is not a terminal: confirm with --yes")
 	}
 	out := c.forOperator()
-	if err := question(out); err != nil {
-		return err
-	}
+	question(out)
 	if err := out.Flush(); err != nil {
 		return err
 	}

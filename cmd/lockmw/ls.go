@@ -24,11 +24,7 @@ type list struct {
 	sort  string
 	limit int
 	share float64
-
-	found  int
-	failed error
-	table  *lockTable
-	rows   int
+	table *lockTable
 }
 
 func (c *command) list() *cobra.Command {
@@ -80,7 +76,9 @@ func (l *list) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.table = &lockTable{out: l.out, width: l.io.terminalWidth()}
+	l.table = l.listing("KEY", "MODE", "HOLDER", "HELD", "TTL", "WAIT", "LONGEST")
+	found := 0
+	var failed error
 	kept := &best[*lockRecord]{compare: compare, most: l.limit}
 	progress, done := l.progress(func(p lockmw.ScanProgress) string { return fmt.Sprintf("%d locks", p.Locks) })
 	for s, err := range inspector.All(ctx, lockmw.WithShare(l.share), lockmw.WithScanProgress(progress)) {
@@ -89,7 +87,7 @@ func (l *list) run(ctx context.Context) error {
 			return usage("--share: more than 0 and at most 1")
 		}
 		if err != nil && s.Key == "" {
-			l.failed = errors.Join(l.failed, err)
+			failed = err
 			break
 		}
 		r := recordOf(s, l.conn.now())
@@ -99,16 +97,12 @@ func (l *list) run(ctx context.Context) error {
 		if !l.filter.match(&r) {
 			continue
 		}
-		l.found++
+		found++
 		if compare != nil {
 			kept.add(&r)
 			continue
 		}
-		if err := l.print(&r); err != nil {
-			l.failed = errors.Join(l.failed, err)
-			break
-		}
-		if l.limit > 0 && l.found >= l.limit {
+		if failed = l.print(&r); failed != nil || found == l.limit {
 			break
 		}
 	}
@@ -119,28 +113,22 @@ func (l *list) run(ctx context.Context) error {
 		}
 	}
 	l.table.flush()
-	if err := errors.Join(l.out.Flush(), l.failed); err != nil {
+	if err := errors.Join(l.out.Flush(), failed); err != nil {
 		return err
 	}
 	if kept.left > 0 {
 		printf(l.io.err, "%d more are not shown: --limit 0 or --sort none shows all\n", kept.left)
 	}
-	if l.found == 0 {
+	if found == 0 {
 		return l.nothing(ctx, inspector, "no lock matches")
 	}
 	return nil
 }
 
-// flushRows is the number of rows after which a table of unknown length is printed.
-const flushRows = 200
-
-// print prints one lock.
+// print prints one lock. An error means that nobody reads the output.
 func (l *list) print(r *lockRecord) error {
 	if l.json {
 		return l.printJSON(r)
-	}
-	if l.rows == 0 {
-		l.table.add("KEY", "MODE", "HOLDER", "HELD", "TTL", "WAIT", "LONGEST")
 	}
 	holder, held, ttl := "-", "-", "-"
 	if len(r.Holders) > 0 {
@@ -163,11 +151,7 @@ func (l *list) print(r *lockRecord) error {
 		mode = "free"
 	}
 	l.table.add(r.Key, short(mode, 12), holder, held, ttl, strconv.Itoa(r.Waiting), ago(r.longest()))
-	if l.rows++; l.rows%flushRows == 0 {
-		l.table.flush()
-		return l.out.Flush()
-	}
-	return nil
+	return l.out.Flush() // what the table has printed
 }
 
 // progress returns two functions for a terminal: show prints the progress of a scan after the text that of returns, and wipe

@@ -3,8 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,7 +52,7 @@ nobody holds the lock. In Go, Key.LockKey returns the KEY to show. The answer an
 				return c.nothing(ctx, inspector, say("nobody holds or waits for %s", args[0]))
 			}
 			if !c.json {
-				return printLock(c.out, &r)
+				printLock(c.out, &r)
 			}
 			return nil
 		},
@@ -61,7 +60,7 @@ nobody holds the lock. In Go, Key.LockKey returns the KEY to show. The answer an
 }
 
 // printLock prints everything about a lock.
-func printLock(out io.Writer, r *lockRecord) error {
+func printLock(out io.Writer, r *lockRecord) {
 	held := 0
 	for _, h := range r.Holders {
 		if !h.Lingers {
@@ -87,12 +86,11 @@ func printLock(out io.Writer, r *lockRecord) error {
 	}
 	if len(r.Waiters) > 0 {
 		printf(out, "\n")
-		t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		printf(t, "  #\tMODE\tCALLS\tWAITING\tWHO\n")
+		t := newTable(out, "  #", "MODE", "CALLS", "WAITING", "WHO")
 		for _, w := range r.Waiters {
-			position, waiting := fmt.Sprint(w.Position), "?"
-			if w.Position == 0 {
-				position = "-" // waits in the holder's process, without a ticket
+			position, name, waiting := fmt.Sprint(w.Position), who(w.Label, w.Process), "?"
+			if w.Position == 0 { // it has no ticket
+				position, name = "-", name+" (in the holder's process)"
 			}
 			if w.Waiting != nil {
 				waiting = ago(*w.Waiting)
@@ -101,15 +99,9 @@ func printLock(out io.Writer, r *lockRecord) error {
 			if w.Weight > 1 {
 				mode = fmt.Sprintf("%s of %d", mode, w.Weight)
 			}
-			name := who(w.Label, w.Process)
-			if w.Position == 0 {
-				name += " (in the holder's process)"
-			}
-			printf(t, "  %s\t%s\t%d\t%s\t%s\n", position, mode, w.Calls, waiting, name)
+			t.add("  "+position, mode, strconv.Itoa(w.Calls), waiting, name)
 		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
+		t.flush()
 	}
 	for i, k := range r.Kept {
 		if i == 0 {
@@ -118,7 +110,7 @@ func printLock(out io.Writer, r *lockRecord) error {
 		printf(out, "  kept  %s, queued since %s, place kept for %s\n", k.Name, k.Since.Local().Format(time.TimeOnly), ago(k.TTL))
 	}
 	printWork(out, r)
-	return printTasksOf(out, r)
+	printTasksOf(out, r)
 }
 
 // leaseOf describes when a hold ends by itself.
@@ -130,9 +122,4 @@ func leaseOf(h holderRecord) string {
 		return "ends in " + ago(h.TTL) + ", never renewed"
 	}
 	return "ends in " + ago(h.TTL) + " unless renewed"
-}
-
-// find returns the holders of a lock that have this ID.
-func find(s lockmw.Status, id string) []lockmw.Holder {
-	return slices.DeleteFunc(slices.Clone(s.Holders), func(h lockmw.Holder) bool { return idOf(h) != id })
 }

@@ -7,12 +7,26 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A lockTable prints locks in columns. On a terminal it cuts off long keys and holders to fit the width. Otherwise it prints whole
+// A lockTable prints rows in columns. On a terminal it cuts off long keys and holders to fit the width. Otherwise it prints whole
 // cells, and a long cell shifts the rest of its own row only.
 type lockTable struct {
 	out   io.Writer
-	width int // of the terminal; 0: no terminal
-	rows  [][]string
+	width int        // of the terminal; 0: no terminal
+	every int        // how many rows are printed together; 0: all
+	added int        // rows
+	rows  [][]string // not yet printed
+}
+
+// newTable returns a table that prints its header in front of the first row.
+func newTable(out io.Writer, header ...string) *lockTable {
+	return &lockTable{out: out, rows: [][]string{header}}
+}
+
+// listing returns a table for the terminal whose length is unknown. It prints some rows at a time.
+func (c *command) listing(header ...string) *lockTable {
+	t := newTable(c.out, header...)
+	t.width, t.every = c.io.terminalWidth(), 200
+	return t
 }
 
 // Columns whose cells may be long.
@@ -24,16 +38,22 @@ const (
 // widestCell is the largest width to which cells are padded without a terminal.
 const widestCell = 60
 
-// add adds a row; flush prints it.
+// add adds a row. It prints the rows so far if there are enough.
 func (t *lockTable) add(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = clean(cell)
 	}
 	t.rows = append(t.rows, cells)
+	if t.added++; t.every > 0 && t.added%t.every == 0 {
+		t.flush()
+	}
 }
 
-// flush prints the rows so far.
+// flush prints the rows so far. Without any row it prints nothing.
 func (t *lockTable) flush() {
+	if t.added == 0 {
+		return
+	}
 	widths := t.widths()
 	for _, row := range t.rows {
 		var line strings.Builder

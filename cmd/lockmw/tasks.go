@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,7 +62,7 @@ func (c *command) printTasks(ctx context.Context, inspector *lockmw.Inspector, a
 		what = say("no task waits for %s", args[0])
 		lists = func(yield func(parked.List, error) bool) { yield(reader.Tasks(ctx, args[0])) }
 	}
-	table := &lockTable{out: c.out, width: c.io.terminalWidth()}
+	table := c.listing("KEY", "QUEUE", "TASK", "PLACE", "WAITING", "STATE")
 	found, more := 0, 0
 	for list, err := range lists {
 		if err != nil {
@@ -78,13 +77,7 @@ func (c *command) printTasks(ctx context.Context, inspector *lockmw.Inspector, a
 				}
 				continue
 			}
-			if found == 1 {
-				table.add("KEY", "QUEUE", "TASK", "PLACE", "WAITING", "STATE")
-			}
 			table.add(r.Key, r.Queue, r.Task, fmt.Sprint(r.Place), ago(r.Waiting), r.State)
-			if found%flushRows == 0 {
-				table.flush()
-			}
 		}
 	}
 	table.flush()
@@ -110,21 +103,17 @@ func (c *command) readTasks(ctx context.Context, r *lockRecord) error {
 }
 
 // printTasksOf prints the tasks that wait for one lock.
-func printTasksOf(out io.Writer, r *lockRecord) error {
+func printTasksOf(out io.Writer, r *lockRecord) {
 	if len(r.Tasks) == 0 {
-		return nil
+		return
 	}
 	printf(out, "\n")
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	printf(t, "  PLACE\tQUEUE\tTASK\tWAITING\tSTATE\n")
+	t := newTable(out, "  PLACE", "QUEUE", "TASK", "WAITING", "STATE")
 	for _, task := range r.Tasks {
-		printf(t, "  %d\t%s\t%s\t%s\t%s\n", task.Place, task.Queue, task.Task, ago(task.Waiting), task.State)
+		t.add(fmt.Sprint("  ", task.Place), task.Queue, task.Task, ago(task.Waiting), task.State)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.flush()
 	if r.MoreTasks > 0 {
 		printf(out, "  and %d more\n", r.MoreTasks)
 	}
-	return nil
 }

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
+	"io"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -60,7 +61,7 @@ func (u *release) run(ctx context.Context) error {
 		return err
 	}
 	r := recordOf(status, u.conn.now())
-	found := find(status, u.id)
+	found := slices.DeleteFunc(slices.Clone(status.Holders), func(h lockmw.Holder) bool { return idOf(h) != u.id })
 	switch {
 	case len(status.Holders) == 0 && u.id == "":
 		return &statusError{statusNothing, say("nobody holds %s under the prefix %s", u.key, u.prefix)}
@@ -160,11 +161,8 @@ func (u *release) heldBy(r *lockRecord) safe {
 
 // confirm shows the holder and asks for confirmation.
 func (u *release) confirm(ctx context.Context, r *lockRecord) error {
-	return u.ask(ctx, "nothing was released", func(out *bufio.Writer) error {
-		if err := printLock(out, r); err != nil {
-			return err
-		}
+	return u.ask(ctx, "nothing was released", func(out io.Writer) {
+		printLock(out, r)
 		printf(out, "\nRelease %s? Its holder's code may still be running. Type yes: ", u.id)
-		return nil
 	})
 }

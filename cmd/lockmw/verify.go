@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -133,10 +133,7 @@ func (v *proof) run(ctx context.Context) error {
 	printf(out, "%d processes take locks for %s, in at most %v %% of the server's time.\n", v.processes, shortly(v.length), v.share*100)
 	printf(out, "They are paused, killed and cut off; the server and other programs are not.\n")
 	if !v.yes {
-		err := v.ask(ctx, "nothing was written", func(out *bufio.Writer) error {
-			printf(out, "Continue? Type yes: ")
-			return nil
-		})
+		err := v.ask(ctx, "nothing was written", func(out io.Writer) { printf(out, "Continue? Type yes: ") })
 		if err != nil {
 			return err
 		}
@@ -219,8 +216,7 @@ func (v *proof) tell(r *verify.Result) error {
 		}{verdict, r})
 	}
 	printf(v.out, "\n%s\n\n", subject(r))
-	t := &lockTable{out: v.out}
-	t.add("PROMISE", "TRIED", "SEEN")
+	t := newTable(v.out, "PROMISE", "TRIED", "SEEN")
 	for _, p := range r.Promises {
 		t.add(p.Promise, p.Tried, p.Saw)
 	}

@@ -108,7 +108,7 @@ func (s *screen) detail() string {
 	if r == nil {
 		return string(say("%s: neither held nor waited for", s.open))
 	}
-	_ = printLock(&b, &r.lockRecord) // writing to a Builder cannot fail
+	printLock(&b, &r.lockRecord)
 	if key, ok := shellArgument(s.open); ok && len(r.Holders) > 0 {
 		arguments := key + " --holder ID"
 		if strings.HasPrefix(key, "-") {
