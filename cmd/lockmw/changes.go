@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // slack is the apparent movement of a lease's end that may come from slow answers alone.
 const slack = 50 * time.Millisecond
@@ -23,24 +26,9 @@ func (l *look) since(before *look) (events []event) {
 		}
 		return events
 	}
-	var ended []*holderRecord
-	for i := range before.record.Holders {
-		if h := &before.record.Holders[i]; l.holders[h.ID] == nil {
-			ended = append(ended, h)
-		}
-	}
-	var began []*holderRecord
-	for i := range l.record.Holders {
-		if h := &l.record.Holders[i]; before.holders[h.ID] == nil {
-			began = append(began, h)
-		}
-	}
-	var gone []*waiterRecord // tickets
-	for i := range before.record.Waiters {
-		if w := &before.record.Waiters[i]; w.Ticket != "" && l.waiters[w.Ticket] == nil {
-			gone = append(gone, w)
-		}
-	}
+	was, is := &before.record, &l.record
+	ended, began := missing(was.Holders, is.Holders, holderID), missing(is.Holders, was.Holders, holderID)
+	gone := missing(was.Waiters, is.Waiters, ticketOf)
 	for _, h := range ended {
 		until := l.at
 		if len(began) == 1 && began[0].Since.Before(until) {
@@ -50,27 +38,30 @@ func (l *look) since(before *look) (events []event) {
 	}
 	for _, h := range began {
 		e := event{Event: eventGranted, Holder: h}
-		var ticket *waiterRecord
-		if ticket, gone = takeTicket(h, gone); ticket != nil && ticket.Since != nil {
-			waited := seconds(max(h.Since.Sub(*ticket.Since), 0))
-			e.Waited = &waited
-		}
-		if len(ended) == 1 && len(began) == 1 && ticket != nil {
-			e.Event, e.From = eventHandedOver, ended[0]
+		// The server does not link a hold and its former ticket, so process and label must match.
+		i := slices.IndexFunc(gone, func(w *waiterRecord) bool { return w.Process == h.Process && w.Label == h.Label })
+		if i >= 0 {
+			if since := gone[i].Since; since != nil {
+				waited := seconds(max(h.Since.Sub(*since), 0))
+				e.Waited = &waited
+			}
+			if len(ended) == 1 && len(began) == 1 {
+				e.Event, e.From = eventHandedOver, ended[0]
+			}
+			gone = slices.Delete(gone, i, i+1)
 		}
 		add(e)
 	}
 	for _, w := range gone {
 		add(event{Event: eventLeft, Waiter: w, Waited: w.Waiting})
 	}
-	for i := range l.record.Waiters {
-		if w := &l.record.Waiters[i]; w.Ticket != "" && before.waiters[w.Ticket] == nil {
-			add(event{Event: eventQueued, Waiter: w})
-		}
+	for _, w := range missing(is.Waiters, was.Waiters, ticketOf) {
+		add(event{Event: eventQueued, Waiter: w})
 	}
-	for i := range l.record.Holders {
-		h := &l.record.Holders[i]
-		switch b := before.holders[h.ID]; {
+	earlier := byID(was.Holders, holderID)
+	for i := range is.Holders {
+		h := &is.Holders[i]
+		switch b := earlier[h.ID]; {
 		case b == nil:
 		case h.Lingers && !b.Lingers:
 			add(event{Event: eventUnlocked, Holder: h})
@@ -79,6 +70,30 @@ func (l *look) since(before *look) (events []event) {
 		}
 	}
 	return events
+}
+
+func holderID(h *holderRecord) string { return h.ID }
+
+func ticketOf(w *waiterRecord) string { return w.Ticket }
+
+// byID returns the records by their ids.
+func byID[R any](records []R, id func(*R) string) map[string]*R {
+	all := make(map[string]*R, len(records))
+	for i := range records {
+		all[id(&records[i])] = &records[i]
+	}
+	return all
+}
+
+// missing returns the records with an id that none of the others has.
+func missing[R any](records, others []R, id func(*R) string) (all []*R) {
+	known := byID(others, id)
+	for i := range records {
+		if r := &records[i]; id(r) != "" && known[id(r)] == nil {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 func endsAt(h *holderRecord, at time.Time) time.Time {
@@ -98,17 +113,4 @@ func lasting(h *holderRecord, until time.Time) *holderRecord {
 	last := *h
 	last.Held, last.TTL = seconds(max(until.Sub(h.Since), 0)), 0
 	return &last
-}
-
-// takeTicket finds a holder's former ticket among the tickets that left the queue. The server does not link the two, so process
-// and label must match.
-func takeTicket(h *holderRecord, gone []*waiterRecord) (ticket *waiterRecord, left []*waiterRecord) {
-	for _, w := range gone {
-		if ticket == nil && w.Process == h.Process && w.Label == h.Label {
-			ticket = w
-		} else {
-			left = append(left, w)
-		}
-	}
-	return ticket, left
 }

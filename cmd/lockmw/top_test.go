@@ -46,7 +46,7 @@ func sightOf(rows ...*topRow) *sight {
 }
 
 func lookOf(r *topRow) *look {
-	return &look{at: time.Now(), record: r.lockRecord, holders: map[string]*holderRecord{r.Holders[0].ID: &r.Holders[0]}}
+	return &look{time.Now(), r.lockRecord}
 }
 
 // onScreen returns a screen of 80 × 24 that shows these locks.

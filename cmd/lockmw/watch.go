@@ -196,21 +196,8 @@ func (e *event) line(layout string, width int) safe {
 
 // A look is the state of a lock at one time.
 type look struct {
-	at      time.Time
-	record  lockRecord
-	holders map[string]*holderRecord // by id
-	waiters map[string]*waiterRecord // by ticket
+	at     time.Time
+	record lockRecord
 }
 
-func lookAt(s lockmw.Status, now time.Time) *look {
-	l := &look{at: now, record: recordOf(s, now), holders: make(map[string]*holderRecord), waiters: make(map[string]*waiterRecord)}
-	for i := range l.record.Holders {
-		l.holders[l.record.Holders[i].ID] = &l.record.Holders[i]
-	}
-	for i := range l.record.Waiters {
-		if w := &l.record.Waiters[i]; w.Ticket != "" {
-			l.waiters[w.Ticket] = w
-		}
-	}
-	return l
-}
+func lookAt(s lockmw.Status, now time.Time) *look { return &look{now, recordOf(s, now)} }

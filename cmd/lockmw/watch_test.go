@@ -117,18 +117,10 @@ func TestWatchUntilFreeSucceedsOnlyIfTheLockIsFree(t *testing.T) {
 
 // at returns a look at a lock, this long after the first.
 func at(after time.Duration, holders []holderRecord, tickets ...string) *look {
-	r := lockRecord{Holders: holders}
-	l := &look{at: time.Unix(1000, 0).Add(after), holders: make(map[string]*holderRecord), waiters: make(map[string]*waiterRecord)}
+	l := &look{time.Unix(1000, 0).Add(after), lockRecord{Holders: holders}}
 	for i, ticket := range tickets {
 		since := time.Unix(999, 0)
-		r.Waiters = append(r.Waiters, waiterRecord{Ticket: ticket, Process: ticket, Position: i + 1, Since: &since})
-	}
-	l.record = r
-	for i := range r.Holders {
-		l.holders[r.Holders[i].ID] = &r.Holders[i]
-	}
-	for i := range r.Waiters {
-		l.waiters[r.Waiters[i].Ticket] = &r.Waiters[i]
+		l.record.Waiters = append(l.record.Waiters, waiterRecord{Ticket: ticket, Process: ticket, Position: i + 1, Since: &since})
 	}
 	return l
 }
