@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/lockmw/go/internal/keyed"
 )
@@ -23,10 +23,12 @@ type filter struct {
 // modes are the ways in which locks are held.
 var modes = []string{"exclusive", "fair", "read", "write", "permit"}
 
-func (f *filter) flags(flags *pflag.FlagSet) {
+func (f *filter) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&f.key, "key", "", "only keys that match this pattern: * is any text, ? any character")
 	flags.StringVar(&f.kind, "kind", "", "only keys of this kind: the part before the first colon; lock: keys without a colon")
 	flags.StringVar(&f.mode, "mode", "", "only locks held in this mode: exclusive, fair, read, write or permit")
+	completes(cmd, "mode", modes...)
 	flags.StringVar(&f.process, "process", "", "only locks with a holder or waiter in a matching process (* and ?)")
 	flags.StringVar(&f.label, "label", "", "only locks with a holder or waiter whose label matches (* and ?)")
 	flags.DurationVar(&f.heldLonger, "held-longer", 0, "only locks held for longer than this, such as 30s")

@@ -52,10 +52,9 @@ On a terminal, keys that do not fit are cut off. A pipe, as in lockmw ls | cat, 
 			return l.run(cmd.Context())
 		},
 	}
-	l.filter.flags(cmd.Flags())
+	l.filter.flags(cmd)
 	cmd.Flags().StringVar(&l.sort, "sort", "wait", "sort by wait, waiters, held or key; none: in the order of the scan")
 	completes(cmd, "sort", "wait", "waiters", "held", "key", unsorted)
-	completes(cmd, "mode", modes...)
 	cmd.Flags().IntVar(&l.limit, "limit", 1000, "maximum number of locks to print; 0: all")
 	cmd.Flags().Float64Var(&l.share, "share", 0.5, "part of the server's time that the scan may take, more than 0 and at most 1")
 	return cmd

@@ -7,12 +7,12 @@ import (
 )
 
 // An order is one way to sort locks.
-type order struct {
+type order[R any] struct {
 	name    string
-	compare func(a, b *lockRecord) int // negative: a comes first
+	compare func(a, b R) int // negative: a comes first
 }
 
-var orders = []order{
+var orders = []order[*lockRecord]{
 	{"wait", func(a, b *lockRecord) int {
 		return cmp.Or(cmp.Compare(b.longest(), a.longest()), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.held(), a.held()), cmp.Compare(a.Key, b.Key))
 	}},

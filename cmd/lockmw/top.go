@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -59,17 +60,16 @@ A line with "partial" has only the locks with waiters.`,
 			return t.run(cmd.Context())
 		},
 	}
-	t.filter.flags(cmd.Flags())
+	t.filter.flags(cmd)
 	cmd.Flags().DurationVar(&t.interval, "interval", 2*time.Second, "pause between two scans of all locks")
 	cmd.Flags().DurationVar(&t.limit, "for", 0, "how long to run; 0: until you press q or Ctrl-C")
 	cmd.Flags().StringVar(&t.sort, "sort", "wait", "sort by wait, waiters, handoffs, held or key")
 	completes(cmd, "sort", "wait", "waiters", "handoffs", "held", "key")
-	completes(cmd, "mode", modes...)
 	return cmd
 }
 
 func (t *topping) run(ctx context.Context) error {
-	sort := slices.IndexFunc(topOrders, func(o topOrder) bool { return o.name == t.sort })
+	sort := slices.IndexFunc(topOrders, func(o order[*topRow]) bool { return o.name == t.sort })
 	if sort < 0 {
 		return usage("--sort %s: must be wait, waiters, handoffs, held or key", t.sort)
 	}
@@ -212,23 +212,14 @@ type topRow struct {
 	Losses   int     `json:"losses"`
 }
 
-// A topOrder is one way to sort the screen.
-type topOrder struct {
-	name    string
-	compare func(a, b *topRow) int
-}
-
-var topOrders = func() (all []topOrder) {
+// topOrders are the ways to sort the screen.
+var topOrders = func() (all []order[*topRow]) {
 	for _, o := range orders {
-		all = append(all, topOrder{o.name, func(a, b *topRow) int { return o.compare(&a.lockRecord, &b.lockRecord) }})
+		all = append(all, order[*topRow]{o.name, func(a, b *topRow) int { return o.compare(&a.lockRecord, &b.lockRecord) }})
 	}
-	byRate := topOrder{"handoffs", func(a, b *topRow) int {
-		if a.HandOffs != b.HandOffs {
-			return int(math.Copysign(1, b.HandOffs-a.HandOffs))
-		}
-		return all[0].compare(a, b)
-	}}
-	return slices.Insert(all, 2, byRate)
+	return slices.Insert(all, 2, order[*topRow]{"handoffs", func(a, b *topRow) int {
+		return cmp.Or(cmp.Compare(b.HandOffs, a.HandOffs), all[0].compare(a, b))
+	}})
 }()
 
 // eyes read locks. Its methods may run concurrently; they share only part.
