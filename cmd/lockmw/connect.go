@@ -15,11 +15,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// An address is the location of Redis with the credentials.
+// An address is the location of Redis with the credentials. The processes of verify get its exported fields as JSON.
 type address struct {
-	url, user, password, passwordFile, ca, cert, key string
+	URL, User, Password, CA, Cert, Key string
 
-	slotted bool // it is a proxy that looks like one server: see lockmw.WithSlottedKeys
+	passwordFile string // read into Password
+	slotted      bool   // it is a proxy that looks like one server: see lockmw.WithSlottedKeys
 }
 
 // A connection is a client of the server with the offset of the server's clock.
@@ -52,7 +53,7 @@ func (a *address) shown() string {
 	if err != nil {
 		return ""
 	}
-	scheme, _, found := strings.Cut(a.url, "://")
+	scheme, _, found := strings.Cut(a.URL, "://")
 	text := strings.Join(p.hosts, ",") + p.path
 	if !found {
 		return text
@@ -63,12 +64,12 @@ func (a *address) shown() string {
 // errSpecial refuses a URL in which part of a password may stand where a host, a path or an option belongs.
 var errSpecial = usage("--redis: there is an @ after the first /, ? or #; percent-encode special characters of the password")
 
-// parse reads a.url. No error shows anything that may be a password, or part of one.
+// parse reads a.URL. No error shows anything that may be a password, or part of one.
 func (a *address) parse() (*place, error) {
 	p := &place{}
-	scheme, rest, found := strings.Cut(a.url, "://")
+	scheme, rest, found := strings.Cut(a.URL, "://")
 	if !found {
-		scheme, rest = "redis", a.url
+		scheme, rest = "redis", a.URL
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
 	p.sentinel, p.cluster = kind == "sentinel", kind == "cluster"
@@ -142,24 +143,24 @@ func isPassword(query string) bool {
 
 // tlsFiles loads the certificates into o.
 func (a *address) tlsFiles(o *redis.Options) error {
-	if a.ca == "" && a.cert == "" && a.key == "" {
+	if a.CA == "" && a.Cert == "" && a.Key == "" {
 		return nil
 	}
 	if o.TLSConfig == nil {
 		return usage("--tls-ca, --tls-cert and --tls-key need a URL that begins with rediss")
 	}
-	if a.ca != "" {
-		pem, err := os.ReadFile(a.ca)
+	if a.CA != "" {
+		pem, err := os.ReadFile(a.CA)
 		if err != nil {
 			return usage("--tls-ca: %v", err)
 		}
 		o.TLSConfig.RootCAs = x509.NewCertPool()
 		if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return usage("--tls-ca: there is no certificate in %s", a.ca)
+			return usage("--tls-ca: there is no certificate in %s", a.CA)
 		}
 	}
-	if a.cert != "" || a.key != "" {
-		cert, err := tls.LoadX509KeyPair(a.cert, a.key)
+	if a.Cert != "" || a.Key != "" {
+		cert, err := tls.LoadX509KeyPair(a.Cert, a.Key)
 		if err != nil {
 			return usage("--tls-cert and --tls-key: %v", err)
 		}
@@ -175,18 +176,18 @@ func (a *address) place(timeout time.Duration, s *secrets) (*place, error) {
 		return nil, err
 	}
 	o := p.options
-	if a.user != "" {
-		o.Username = a.user
+	if a.User != "" {
+		o.Username = a.User
 	}
 	if a.passwordFile != "" {
 		text, err := os.ReadFile(a.passwordFile)
 		if err != nil {
 			return nil, usage("--password-file: %v", err)
 		}
-		a.password = strings.TrimRight(string(text), "\r\n")
+		a.Password = strings.TrimRight(string(text), "\r\n")
 	}
-	if a.password != "" {
-		o.Password = a.password
+	if a.Password != "" {
+		o.Password = a.Password
 	}
 	*s = append(append(*s, o.Password), p.secrets...)
 	if o.Username != "" && o.Username != "default" && o.Password == "" {
@@ -209,7 +210,7 @@ func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets
 	}
 	conn := &connection{client: p.client(), place: p}
 	if !p.sentinel && !p.cluster && !a.slotted {
-		if err := conn.lookAtServer(ctx, p); err != nil {
+		if err := conn.lookAtServer(ctx); err != nil {
 			conn.close()
 			return nil, err
 		}
@@ -274,26 +275,24 @@ func (p *place) mastersOf(ctx context.Context, host string) (names []string, err
 // client returns a client for a place.
 func (p *place) client() redis.UniversalClient {
 	o := p.options
-	switch {
-	case p.cluster:
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: p.hosts, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
-			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-			ContextTimeoutEnabled: o.ContextTimeoutEnabled, DialerRetries: o.DialerRetries, Dialer: o.Dialer,
-		})
-	case p.sentinel:
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: p.master, SentinelAddrs: p.hosts, SentinelUsername: p.sentinelUser, SentinelPassword: p.sentinelPassword,
-			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
-			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-			ContextTimeoutEnabled: o.ContextTimeoutEnabled, DialerRetries: o.DialerRetries, MaxRetries: o.MaxRetries, Dialer: o.Dialer,
-		})
+	if !p.cluster && !p.sentinel {
+		return redis.NewClient(o)
 	}
-	return redis.NewClient(o)
+	several := &redis.UniversalOptions{
+		Addrs: p.hosts, IsClusterMode: p.cluster, MasterName: p.master, SentinelUsername: p.sentinelUser, SentinelPassword: p.sentinelPassword,
+		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		ContextTimeoutEnabled: o.ContextTimeoutEnabled, DialerRetries: o.DialerRetries,
+	}
+	if p.sentinel { // a client of a Cluster repeats commands by itself
+		several.MaxRetries = o.MaxRetries
+	}
+	return redis.NewUniversalClient(several)
 }
 
 // lookAtServer detects the kind of server at a single address. For a node of a Cluster it switches to a Cluster client.
-func (c *connection) lookAtServer(ctx context.Context, p *place) error {
+func (c *connection) lookAtServer(ctx context.Context) error {
+	p := c.place
 	info := c.client.Info(ctx, "server").Val() // INFO may be denied; then the address is taken for a single server
 	switch {
 	case strings.Contains(info, "_mode:cluster"): // redis_mode, or server_mode of Valkey

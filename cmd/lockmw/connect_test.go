@@ -32,7 +32,7 @@ func TestURLsOfAllKindsAreRead(t *testing.T) {
 		"redis+sentinel://u:p@a:1,b/orders/3":          {hosts: []string{"a:1", "b:26379"}, sentinel: true, master: "orders"},
 		"rediss+sentinel://a/m?sentinel_password=pass": {hosts: []string{"a:26379"}, sentinel: true, master: "m", sentinelPassword: "pass"},
 	} {
-		a := address{url: text}
+		a := address{URL: text}
 		p, err := a.parse()
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -186,7 +186,7 @@ func TestNoPasswordIsShown(t *testing.T) {
 				}
 			}
 		}
-		a := address{url: text}
+		a := address{URL: text}
 		if shown := a.shown(); strings.Contains(shown, "s3c") || strings.Contains(shown, "ret") {
 			t.Errorf("top shows %s as %s", text, shown)
 		}
@@ -195,13 +195,13 @@ func TestNoPasswordIsShown(t *testing.T) {
 		":s3cret@h:1": "h:1", "h": "h:6379", "redis://u:s3cret@h:1/3?read_timeout=1s": "redis://h:1/3", "rediss://h": "rediss://h:6379",
 		"redis+sentinel://u:s3cret@a:1,b/m/3": "redis+sentinel://a:1,b:26379/m/3",
 	} {
-		a := address{url: text}
+		a := address{URL: text}
 		if got := a.shown(); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
 		}
 	}
 	for _, text := range []string{"redis+sentinel://a:1/m?sentinel_password=p@ss", "redis://u:p%40%2F%3F%23@h", "redis://h?client_name=a%40b"} {
-		a := address{url: text}
+		a := address{URL: text}
 		if _, err := a.parse(); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -97,12 +97,12 @@ did not become free.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.readVariables(cmd.Root().PersistentFlags()) },
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&c.redis.url, "redis", "localhost:6379", "address of Redis: host:port or a URL")
-	f.StringVar(&c.redis.user, "user", "", "Redis user")
+	f.StringVar(&c.redis.URL, "redis", "localhost:6379", "address of Redis: host:port or a URL")
+	f.StringVar(&c.redis.User, "user", "", "Redis user")
 	f.StringVar(&c.redis.passwordFile, "password-file", "", "file that contains the password")
-	f.StringVar(&c.redis.ca, "tls-ca", "", "file with the CA certificates to trust")
-	f.StringVar(&c.redis.cert, "tls-cert", "", "file with the client certificate")
-	f.StringVar(&c.redis.key, "tls-key", "", "file with the key of the client certificate")
+	f.StringVar(&c.redis.CA, "tls-ca", "", "file with the CA certificates to trust")
+	f.StringVar(&c.redis.Cert, "tls-cert", "", "file with the client certificate")
+	f.StringVar(&c.redis.Key, "tls-key", "", "file with the key of the client certificate")
 	f.StringVar(&c.prefix, "prefix", "lockmw", "key prefix; must match lockmw.WithPrefix")
 	f.BoolVar(&c.redis.slotted, "slotted-keys", false, "Redis is a proxy in front of several servers; must match lockmw.WithSlottedKeys")
 	f.DurationVar(&c.timeout, "timeout", 5*time.Second, "timeout for each answer of Redis")
@@ -150,7 +150,7 @@ func withoutURLs(err error, args []string) string {
 
 // readVariables sets each flag that the command line leaves out to the value of its environment variable.
 func (c *command) readVariables(flags *pflag.FlagSet) (failed error) {
-	c.redis.password = c.io.env("LOCKMW_PASSWORD")
+	c.redis.Password = c.io.env("LOCKMW_PASSWORD")
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := "LOCKMW_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if value := c.io.env(name); value != "" && !f.Changed {

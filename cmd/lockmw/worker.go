@@ -15,15 +15,14 @@ import (
 
 // A workerAddress is an address for the processes of verify. It goes through a pipe, because it contains the password.
 type workerAddress struct {
-	URL, User, Password, CA, Cert, Key string
-	Cluster                            bool // it was detected, or the URL says so
-	Timeout                            time.Duration
+	address
+	Cluster bool // it was detected, or the URL says so
+	Timeout time.Duration
 }
 
 // forWorkers returns the address to which the command is connected.
 func (c *command) forWorkers() (json.RawMessage, error) {
-	a := c.redis
-	return json.Marshal(workerAddress{a.url, a.user, a.password, a.ca, a.cert, a.key, c.conn.place.cluster, c.timeout}) //nolint:gosec // a worker runs as the same user, who alone can read its environment
+	return json.Marshal(workerAddress{c.redis, c.conn.place.cluster, c.timeout})
 }
 
 // connectWorker is the verify.Connect of this program.
@@ -32,8 +31,7 @@ func connectWorker(raw json.RawMessage, through func(verify.Dial) *wire.Wire) (r
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return nil, err
 	}
-	a := address{url: w.URL, user: w.User, password: w.Password, ca: w.CA, cert: w.Cert, key: w.Key}
-	p, err := a.place(w.Timeout, new(secrets))
+	p, err := w.place(w.Timeout, new(secrets))
 	if err != nil {
 		return nil, err
 	}
