@@ -2,14 +2,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -72,19 +73,15 @@ func idOf(h lockmw.Holder) string { return fmt.Sprintf("%d-%.*s", h.Token, owner
 // ownerInID is the number of characters of the owner in an ID.
 const ownerInID = 8
 
-// traceOf returns the trace id of a traceparent.
-func traceOf(traceparent string) string {
-	if parts := strings.Split(traceparent, "-"); len(parts) >= 4 {
-		return parts[1]
-	}
-	return ""
-}
-
 func holderOf(h lockmw.Holder, now time.Time) holderRecord {
-	return holderRecord{
+	r := holderRecord{
 		ID: idOf(h), Label: h.Label, Process: h.Process, Since: h.Since.UTC(), Held: seconds(max(now.Sub(h.Since), 0)), TTL: seconds(h.TTL),
-		Token: h.Token, Owner: h.Owner, Fixed: h.Fixed, Lingers: h.Lingers, Weight: h.Weight, Slots: h.Slots, Trace: traceOf(h.TraceParent),
+		Token: h.Token, Owner: h.Owner, Fixed: h.Fixed, Lingers: h.Lingers, Weight: h.Weight, Slots: h.Slots,
 	}
+	if p, ok := observe.ParseTraceParent(h.TraceParent); ok {
+		r.Trace = hex.EncodeToString(p.TraceID[:])
+	}
+	return r
 }
 
 // recordOf converts a status to the record that --json prints.
