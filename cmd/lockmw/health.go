@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net/http"
-	"net/url"
 )
 
 // answerChecks starts to answer health checks on the address of --health and returns its URL. Stop ends that, and waits for it.
@@ -18,8 +17,7 @@ func (s *serving) answerChecks(ctx context.Context) (where string, stop func() e
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- serveUntil(ctx, listener, s.healthChecks()) }()
-	at := url.URL{Scheme: "http", Host: shownHost(listener.Addr()), Path: "/"}
-	return at.String(), func() error {
+	return shownURL(listener.Addr()), func() error {
 		cancel()
 		return <-ended
 	}, nil

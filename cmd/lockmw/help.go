@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,15 +16,11 @@ const documents = "https://github.com/lockmw/go/blob/main/docs/"
 // printHelp prints the help of a command. Only the root lists the global flags; the other commands point there.
 func printHelp(cmd *cobra.Command, _ []string) {
 	out := cmd.OutOrStdout()
-	text := cmd.Long
-	if text == "" {
-		text = cmd.Short
-	}
 	usage := cmd.UseLine()
 	if cmd.HasAvailableSubCommands() {
 		usage = cmd.CommandPath() + " COMMAND [flags]"
 	}
-	printf(out, "%s\n\nUsage:\n  %s\n", paragraphs(text), usage)
+	printf(out, "%s\n\nUsage:\n  %s\n", paragraphs(cmp.Or(cmd.Long, cmd.Short)), usage)
 	if cmd.Example != "" {
 		printf(out, "\nExamples:\n%s\n", safe(cmd.Example))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -40,11 +41,7 @@ func (m *manual) line(text string) { printf(m, "%s\n", safe(text)) }
 
 func (m *manual) command(cmd *cobra.Command) {
 	m.line(`.SS "` + escape(cmd.UseLine()) + `"`)
-	text := cmd.Long
-	if text == "" {
-		text = cmd.Short + "."
-	}
-	m.text(text)
+	m.text(cmp.Or(cmd.Long, cmd.Short+"."))
 	m.flags(cmd.LocalNonPersistentFlags())
 	if cmd.Example != "" {
 		m.line(".PP")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -94,8 +95,7 @@ func (s *serving) run(ctx context.Context) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	where := url.URL{Scheme: "http", Host: shownHost(listener.Addr()), Path: "/"}
-	if err := s.tellWhere(where.String(), checks, isOwn(listener.Addr())); err != nil {
+	if err := s.tellWhere(shownURL(listener.Addr()), checks, isOwn(listener.Addr())); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	return serveUntil(ctx, listener, s.checkingHost(inspector.Handler(insp, opts...)))
@@ -152,16 +152,13 @@ func isOwn(addr net.Addr) bool {
 	return err == nil && at.Addr().IsLoopback()
 }
 
-// shownHost is an address in the form that a browser on this machine can open.
-func shownHost(addr net.Addr) string {
-	host, port, err := net.SplitHostPort(addr.String())
-	if err != nil {
-		return addr.String()
+// shownURL is the URL of an address in the form that a browser on this machine can open.
+func shownURL(addr net.Addr) string {
+	shown := url.URL{Scheme: "http", Host: addr.String(), Path: "/"}
+	if at, err := netip.ParseAddrPort(shown.Host); err == nil && (at.Addr().IsLoopback() || at.Addr().IsUnspecified()) {
+		shown.Host = fmt.Sprintf("localhost:%d", at.Port())
 	}
-	if ip, err := netip.ParseAddr(host); err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, port)
+	return shown.String()
 }
 
 // hostName matches the names that --host may allow.

@@ -150,7 +150,7 @@ func TestAddressesOfThisMachineAreKnown(t *testing.T) {
 		"0.0.0.0:80": {false, "localhost:80"}, "192.0.2.1:80": {false, "192.0.2.1:80"},
 	} {
 		at := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))
-		if own, shown := isOwn(at), shownHost(at); own != want.own || shown != want.shown {
+		if own, shown := isOwn(at), shownURL(at); own != want.own || shown != "http://"+want.shown+"/" {
 			t.Errorf("%s: own %v, shown as %s", addr, own, shown)
 		}
 	}
