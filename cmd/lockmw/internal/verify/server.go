@@ -14,30 +14,33 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/pause"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A node is what INFO tells about a master.
 type node struct {
-	addr, software, version, run string
-	replicas                     int
-	scripts, busy                int64 // calls of EVALSHA, and their time in µs
+	addr, run     string
+	software      string // with the version
+	replicas      int
+	scripts, busy int64 // calls of EVALSHA and EVAL, and their time in µs
 }
 
 // masters asks all masters for INFO.
 func masters(ctx context.Context, rdb redis.UniversalClient) (nodes []node, err error) {
 	var mu sync.Mutex
 	ask := func(ctx context.Context, c *redis.Client) error {
-		n := node{addr: c.Options().Addr}
-		for _, section := range []string{"server", "replication", "commandstats"} {
-			info, err := c.Info(ctx, section).Result()
+		info := make(map[string]string)
+		for _, section := range []string{"server", "replication", "commandstats"} { // together only since Redis 7
+			fields, err := transport.ReadInfo(ctx, c, section)
 			if err != nil {
 				return err
 			}
-			n.read(info)
+			maps.Copy(info, fields)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		nodes = append(nodes, n)
+		nodes = append(nodes, nodeOf(c.Options().Addr, info))
 		return nil
 	}
 	switch c := rdb.(type) {
@@ -50,29 +53,20 @@ func masters(ctx context.Context, rdb redis.UniversalClient) (nodes []node, err 
 	return nodes, err
 }
 
-// read reads a section of INFO.
-func (n *node) read(info string) {
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "redis_version":
-			if n.version == "" {
-				n.software, n.version = "Redis", value
-			}
-		case "valkey_version":
-			n.software, n.version = "Valkey", value
-		case "run_id":
-			n.run = value
-		case "connected_slaves":
-			n.replicas, _ = strconv.Atoi(value) // a number
-		case "cmdstat_evalsha", "cmdstat_eval":
-			var calls, busy int64
-			if _, err := fmt.Sscanf(value, "calls=%d,usec=%d,", &calls, &busy); err == nil {
-				n.scripts += calls
-				n.busy += busy
-			}
+// nodeOf returns a node with these fields of INFO.
+func nodeOf(addr string, info map[string]string) node {
+	n := node{addr: addr, run: info["run_id"]}
+	if name, version := transport.Software(info); version != "" {
+		n.software = strings.ToUpper(name[:1]) + name[1:] + " " + version
+	}
+	n.replicas, _ = strconv.Atoi(info["connected_slaves"]) // a number
+	for _, command := range []string{"evalsha", "eval"} {
+		var calls, busy int64
+		if _, err := fmt.Sscanf(info["cmdstat_"+command], "calls=%d,usec=%d,", &calls, &busy); err == nil {
+			n.scripts, n.busy = n.scripts+calls, n.busy+busy
 		}
 	}
+	return n
 }
 
 // A Server describes what was verified.
@@ -86,7 +80,7 @@ func describe(nodes []node, rdb redis.UniversalClient, sentinel bool) Server {
 	versions := make(map[string]bool)
 	replicas := 0
 	for _, n := range nodes {
-		versions[strings.TrimSpace(n.software+" "+n.version)] = true
+		versions[n.software] = true
 		replicas += n.replicas
 	}
 	delete(versions, "")
@@ -130,19 +124,14 @@ const (
 	askSlow   = 100 * time.Millisecond // slower answers are a delay of the server
 )
 
-func newWatch(rdb redis.UniversalClient) *watch { return &watch{rdb: rdb, mayInfo: true} }
+func newWatch(rdb redis.UniversalClient) *watch {
+	return &watch{rdb: rdb, seen: make(map[string]bool), mayInfo: true}
+}
 
 // run watches until ctx ends.
 func (w *watch) run(ctx context.Context) {
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			w.ask(ctx)
-		case <-ctx.Done():
-			return
-		}
+	for pause.For(ctx, askEvery) {
+		w.ask(ctx)
 	}
 }
 
@@ -190,23 +179,19 @@ func (w *watch) compare(nodes []node, at time.Duration) {
 	for _, n := range nodes {
 		runs = append(runs, n.run)
 	}
-	if w.last = nodes; w.first == nil {
-		w.first = nodes
-	}
 	slices.Sort(runs)
 	now := strings.Join(runs, " ")
-	if now != w.runs && w.seen[now] {
+	w.last = nodes
+	if w.seen[now] && now == w.runs {
+		return
+	}
+	if w.runs != "" {
+		w.changes = append(w.changes, at)
+	}
+	if w.seen[now] {
 		w.returns++
 	}
-	if w.seen == nil {
-		w.seen = make(map[string]bool)
-	}
-	w.seen[now] = true
-	if w.runs != "" && now != w.runs {
-		w.changes = append(w.changes, at)
-		w.first = nodes // its counters began again
-	}
-	w.runs = now
+	w.first, w.runs, w.seen[now] = nodes, now, true // the counters of other servers begin again
 }
 
 // several reports whether different servers answer at one address: they take turns, as no fail-over does.
