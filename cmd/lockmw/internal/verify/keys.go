@@ -2,6 +2,8 @@ package verify
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,21 +104,13 @@ func (k *keys) remove(ctx context.Context, rdb redis.UniversalClient) error {
 	const batch, rest = 50, 5 * time.Millisecond
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.names) > 0 {
-		var names []string
+	for names := range slices.Chunk(slices.Collect(maps.Keys(k.names)), batch) {
 		pipe := rdb.Pipeline()
-		for name := range k.names {
-			if names = append(names, name); len(names) > batch {
-				break
-			}
+		for _, name := range names {
 			pipe.Del(ctx, name) // one key each, because in a Cluster they are in different slots
 		}
-		names = names[:min(len(names), batch)]
 		if _, err := pipe.Exec(ctx); err != nil {
 			return err
-		}
-		for _, name := range names {
-			delete(k.names, name)
 		}
 		pause.For(ctx, rest)
 	}
