@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/judge"
@@ -27,25 +26,14 @@ type member struct {
 	dead      bool
 }
 
-// output keeps the beginning of what a process prints.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
+// output keeps the beginning of what a process prints. It is read after the end of the process.
+type output struct{ buf bytes.Buffer }
 
 func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.buf.Len() < 4<<10 {
 		o.buf.Write(b)
 	}
 	return len(b), nil
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
 
 // patience is how long a worker may take to start or to end.
@@ -74,7 +62,7 @@ func (r *run) start(number int) (*member, error) {
 		m.end()
 		_ = child.Err() // its output is complete
 		//nolint:errorlint // a wrapped EPIPE would mean that the output of this program is closed
-		return nil, fmt.Errorf("a process does not start: %v: %s", err, m.output.String())
+		return nil, fmt.Errorf("a process does not start: %v: %s", err, m.output.buf.String())
 	}
 	return m, nil
 }
@@ -92,18 +80,20 @@ func (m *member) read() {
 	}
 }
 
-// awaitReady waits until the worker is connected.
-func (m *member) awaitReady() bool {
+// begin lets the worker begin once it is connected.
+func (m *member) begin() error {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {
 	case <-m.ready:
-		return true
+		m.order(order{Do: doWork})
+		return nil
 	case <-m.over:
 	case <-m.run.ctx.Done():
+		return m.run.ctx.Err()
 	case <-limit.C:
 	}
-	return false
+	return fmt.Errorf("a process does not start: %s", m.crash())
 }
 
 func (m *member) order(o order) { _ = m.child.Orders.Encode(o) } // a process that has ended is noticed by its reports
@@ -155,5 +145,5 @@ func (m *member) crash() string {
 		return ""
 	}
 	_ = m.child.Err() // its output is complete
-	return m.output.String()
+	return m.output.buf.String()
 }

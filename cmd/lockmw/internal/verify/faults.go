@@ -74,11 +74,7 @@ func (r *run) replace(i int) error {
 		return err
 	}
 	r.members[i] = m
-	if !m.awaitReady() {
-		return r.startFailure(m)
-	}
-	m.order(order{Do: doWork})
-	return nil
+	return m.begin()
 }
 
 // bereave disturbs a process that holds a lock for which another process waits. The lock must end with its lease, and the holder

@@ -169,20 +169,12 @@ func (r *run) work(ctx context.Context) error {
 		r.members = append(r.members, m)
 	}
 	for _, m := range r.members {
-		if !m.awaitReady() {
-			return r.startFailure(m)
+		if err := m.begin(); err != nil {
+			return err
 		}
-		m.order(order{Do: doWork})
 	}
 	wg.Go(func() { r.server.run(watching) })
 	return r.strikeAll(ctx, time.Now().Add(r.o.For))
-}
-
-func (r *run) startFailure(m *member) error {
-	if r.ctx.Err() != nil {
-		return r.ctx.Err()
-	}
-	return fmt.Errorf("a process does not start: %s", m.crash())
 }
 
 // strikeAll injects all faults, again and again, until the end. The fail-over comes after half the time, and comes even if a
