@@ -248,6 +248,13 @@ func TestVerifyNamesAProgramThatIsNoRelease(t *testing.T) {
 	lockmwOn(t, s, append(slices.Clip(quick), "--with", none)...).want(t, statusFailed, "no such command")
 }
 
+// The system may kill a process that takes too much memory. Such a process says nothing.
+func TestVerifyNoticesThatAProcessWasKilled(t *testing.T) {
+	t.Parallel()
+	short := otherProgram(t, `(sleep 1; kill -9 $$) >/dev/null 2>&1 & exec "$0"`)
+	lockmwOn(t, redistest.Redis(t), append(slices.Clip(quick), "--with", short)...).want(t, statusFailed, "a process ", ": signal: killed")
+}
+
 // Ctrl-C leaves nothing behind.
 func TestInterruptedVerifyLeavesNothingBehind(t *testing.T) {
 	s := redistest.Redis(t)

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -144,6 +145,9 @@ func (m *member) crash() string {
 	if m.dead {
 		return ""
 	}
-	_ = m.child.Err() // its output is complete
-	return m.output.buf.String()
+	how := "exit status 0"
+	if err := m.child.Err(); err != nil { // its output is complete
+		how = err.Error()
+	}
+	return cmp.Or(m.output.buf.String(), how)
 }
