@@ -110,7 +110,8 @@ func (m *member) ask(key string, wait, lease time.Duration) *entry {
 	return e
 }
 
-func (m *member) release(e *entry) { m.order(order{Do: doRelease, N: -e.call}) }
+// release ends the call of an order.
+func (e *entry) release() { e.m.order(order{Do: doRelease, N: -e.call}) }
 
 // kill kills the process, and returns when all of its reports were heard.
 func (m *member) kill() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -83,12 +84,12 @@ func (r *run) bereave(f fault, victim, heir *member) {
 	r.strikes++
 	key := lockmw.Key("probe", strconv.Itoa(r.strikes%8))
 	held := victim.ask(key, r.o.Lease+slack, 0)
-	defer victim.release(held)
-	if got, ok := r.ledger.await(held, patience, judge.Granted, judge.Failed, wrong); !ok || got.Event != judge.Granted {
+	defer held.release()
+	if !r.ledger.isGranted(held, patience) {
 		return
 	}
 	waits := heir.ask(key, r.o.Lease+3*slack, 0)
-	defer heir.release(waits)
+	defer waits.release()
 	if got, ok := r.ledger.await(waits, patience, judge.Queued, judge.Granted, judge.Failed, wrong); !ok || got.Event != judge.Queued {
 		return
 	}
@@ -161,44 +162,34 @@ const ballastEach = 5
 
 // failOver lets the operator trigger a fail-over while all processes hold locks, and looks at what the servers lose.
 func (r *run) failOver(ctx context.Context) error {
-	type ballast struct {
-		m *member
-		e *entry
-	}
-	var all []ballast
+	var held, rivals []*entry
 	for _, m := range r.members {
 		for i := range ballastEach {
 			key := lockmw.Key("ballast", strconv.Itoa(m.number), strconv.Itoa(i))
-			all = append(all, ballast{m, m.ask(key, patience, ballastLease)})
+			held = append(held, m.ask(key, patience, ballastLease))
 		}
 	}
-	held := all[:0]
-	for _, b := range all {
-		if got, ok := r.ledger.await(b.e, patience, judge.Granted, judge.Failed, wrong); ok && got.Event == judge.Granted {
-			held = append(held, b)
-		}
-	}
+	held = slices.DeleteFunc(held, func(e *entry) bool { return !r.ledger.isGranted(e, patience) })
 	before, from := r.server.restarts(), judge.MachineNow()
 	err := r.o.Failover(ctx)
 	if err == nil {
 		r.awaitChange(ctx, before)
 	}
-	var rivals []ballast
-	for i, b := range held {
+	for i, e := range held {
 		m := r.members[(i/ballastEach+1)%len(r.members)]
-		rivals = append(rivals, ballast{m, m.ask(b.e.key, slack, ballastLease)})
+		rivals = append(rivals, m.ask(e.key, slack, ballastLease))
 	}
-	for _, b := range rivals {
-		r.ledger.await(b.e, slack+grace, judge.Granted, judge.Failed, wrong)
+	for _, e := range rivals {
+		r.ledger.isGranted(e, slack+grace)
 	}
 	lost := 0
-	for _, b := range held {
-		if _, ended := r.ledger.await(b.e, time.Millisecond, judge.Ended); ended {
+	for _, e := range held {
+		if _, ended := r.ledger.await(e, time.Millisecond, judge.Ended); ended {
 			lost++
 		}
 	}
-	for _, b := range append(held, rivals...) {
-		b.m.release(b.e)
+	for _, e := range append(held, rivals...) {
+		e.release()
 	}
 	r.ledger.note(func(s *Seen) {
 		s.Failovers = r.server.restarts() - before

@@ -264,6 +264,12 @@ func (l *ledger) await(e *entry, within time.Duration, events ...string) (report
 	}
 }
 
+// isGranted waits for the outcome of the call of an order, and reports whether it received the lock in the given time.
+func (l *ledger) isGranted(e *entry, within time.Duration) bool {
+	got, ok := l.await(e, within, judge.Granted, judge.Failed, wrong)
+	return ok && got.Event == judge.Granted
+}
+
 // A Symptom is the name of a broken promise.
 type Symptom string
 
