@@ -26,26 +26,20 @@ type plan struct {
 	downgrade bool
 }
 
-func between(rng *rand.Rand, from, to time.Duration) time.Duration {
-	return from + time.Duration(rng.Int64N(int64(to-from)+1))
-}
-
-func sleep(ctx context.Context, d time.Duration) { pause.For(ctx, d) }
-
 // plan makes a random plan.
-func (w *worker) plan(rng *rand.Rand, kind Kind) *plan {
+func (w *worker) plan(kind Kind) *plan {
 	p := &plan{kind: kind, wait: w.Patience}
-	switch x := rng.Float64(); {
+	switch x := rand.Float64(); {
 	case x < 0.25:
 		p.wait = 0
 	case x < 0.4:
-		p.wait = between(rng, 10*time.Millisecond, 300*time.Millisecond)
+		p.wait = 10*time.Millisecond + rand.N(290*time.Millisecond)
 	}
-	switch x := rng.Float64(); {
+	switch x := rand.Float64(); {
 	case x < 0.6:
-		p.work = between(rng, 0, 5*time.Millisecond)
+		p.work = rand.N(5 * time.Millisecond)
 	case x < 0.94:
-		p.work = between(rng, 0, 40*time.Millisecond)
+		p.work = rand.N(40 * time.Millisecond)
 	case x < 0.97:
 		p.work = w.Lease * 2 / 3 // with renewals
 	default: // the lease ends during the work
@@ -54,13 +48,13 @@ func (w *worker) plan(rng *rand.Rand, kind Kind) *plan {
 	}
 	switch kind {
 	case Read:
-		if p.key = lockmw.Key("document", "1"); rng.IntN(3) == 0 {
-			p.kind, p.downgrade = Write, rng.IntN(3) == 0
+		if p.key = lockmw.Key("document", "1"); rand.IntN(3) == 0 {
+			p.kind, p.downgrade = Write, rand.IntN(3) == 0
 		}
 	case Permit:
-		p.key, p.weight = lockmw.Key("pool", "1"), 1+rng.IntN(2)
+		p.key, p.weight = lockmw.Key("pool", "1"), 1+rand.IntN(2)
 	default:
-		p.key = lockmw.Key(string(kind), fmt.Sprint(1+rng.IntN(2)))
+		p.key = lockmw.Key(string(kind), fmt.Sprint(1+rand.IntN(2)))
 	}
 	return p
 }
@@ -84,8 +78,7 @@ func (w *worker) locker(kind Kind) lockmw.Locker {
 type call struct {
 	*plan
 	w      *worker
-	n      int // negative for the call of an order
-	asked  time.Time
+	n      int          // negative for the call of an order
 	queued atomic.Int64 // a time of the machine
 	hold   atomic.Pointer[lockmw.Hold]
 	over   atomic.Bool // the end of the hold was reported
@@ -99,11 +92,11 @@ func (w *worker) call(p *plan) {
 		return
 	}
 	if work := p.work; p.downgrade {
-		sleep(ctx, work/2)
+		pause.For(ctx, work/2)
 		c.share(ctx)
-		sleep(ctx, work/2)
+		pause.For(ctx, work/2)
 	} else {
-		sleep(ctx, work)
+		pause.For(ctx, work)
 	}
 	c.unlock(ctx)
 }
@@ -146,10 +139,10 @@ func (c *call) lock(ctx context.Context) context.Context {
 	if c.weight > 0 {
 		opts = append(opts, lockmw.WithWeight(c.weight))
 	}
-	c.asked = time.Now()
+	asked := time.Now()
 	inner, hold, err := c.w.locker(c.kind).Lock(ctx, c.key, opts...)
 	now := time.Now()
-	stalls := stalls(c.w.pace.Delays(c.asked, now))
+	stalls := c.w.pace.Delays(asked, now)
 	name := judge.Granted
 	if err != nil {
 		name = judge.Failed
@@ -158,9 +151,9 @@ func (c *call) lock(ctx context.Context) context.Context {
 	}
 	r := c.event(name, now)
 	r.Report = r.Because(err)
-	r.Asked, r.Queued, r.Stalls, r.Limited = judge.MachineTime(c.asked), time.Duration(c.queued.Load()), stalls, c.wait > 0
-	if took := now.Sub(c.asked); c.wait > 0 && took-stalls.sum() > c.wait {
-		r.Late = took - stalls.sum() - c.wait
+	r.Asked, r.Queued, r.Stalls, r.Limited = judge.MachineTime(asked), time.Duration(c.queued.Load()), stalls, c.wait > 0
+	if c.wait > 0 {
+		r.Late = max(now.Sub(asked)-judge.Sum(stalls)-c.wait, 0)
 	}
 	if c.weight > 0 {
 		r.Weight, r.Permits = c.weight, permits

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -47,12 +48,12 @@ func (r *run) strike(f fault) error {
 	case delays:
 		r.count(f)
 		victim.order(order{Do: doDelay, For: delayBy})
-		sleep(r.ctx, min(delayFor, r.o.Lease))
+		pause.For(r.ctx, min(delayFor, r.o.Lease))
 		victim.order(order{Do: doRestore})
 	case replies:
 		r.count(f)
 		victim.order(order{Do: doLoseReplies, N: lostAnswer})
-		sleep(r.ctx, min(delayFor, r.o.Lease)/2)
+		pause.For(r.ctx, min(delayFor, r.o.Lease)/2)
 	default:
 		r.bereave(f, victim, heir)
 	}
@@ -207,7 +208,7 @@ func (r *run) awaitChange(ctx context.Context, before int) {
 		if silent, _ := r.server.outage(); silent == 0 && r.server.restarts() > before {
 			break
 		}
-		sleep(ctx, askEvery)
+		pause.For(ctx, askEvery)
 	}
-	sleep(ctx, 2*slack) // renewals find out what is lost
+	pause.For(ctx, 2*slack) // renewals find out what is lost
 }

@@ -141,7 +141,7 @@ func (l *ledger) failed(e *entry, r *report) {
 		l.findings.add(Unexpected, r.At, "%s: %s", r.Key, r.Err)
 	case r.Type == timedOut:
 		excused := e.m == nil || e.m.disturbed.Within(r.Asked, r.At) > 0 || l.server.troubled(r.Asked, r.At)
-		if waited := r.At - r.Asked - r.Stalls.sum(); waited >= l.patience && !excused {
+		if waited := r.At - r.Asked - judge.Sum(r.Stalls); waited >= l.patience && !excused {
 			l.findings.add(NoEnd, r.At, "%s: a call waited for %v in vain", r.Key, waited.Round(time.Millisecond))
 		}
 	case r.Type == "lock_unavailable":
@@ -199,7 +199,7 @@ func (l *ledger) settle(before time.Duration) {
 			rest = append(rest, e)
 			continue
 		}
-		excused := g.Stalls.sum() > slack/2 || e.m.disturbed.Within(g.Asked, g.At) > 0 || l.server.troubled(g.Asked, g.At)
+		excused := judge.Sum(g.Stalls) > slack/2 || e.m.disturbed.Within(g.Asked, g.At) > 0 || l.server.troubled(g.Asked, g.At)
 		if g.Queued > 0 && !excused {
 			l.seen.Ordered++
 		}

@@ -56,7 +56,7 @@ func TestReportsOfWorkersAreJudged(t *testing.T) {
 			{queued(granted(1, Fair, 2, 0, 5*sec, 6*sec), 1*sec)}, {granted(1, Fair, 1, 2*sec, 3*sec, 4*sec)},
 		}, Overtaken},
 		"… after its process stood still": {[2]reports{
-			{change(queued(granted(1, Fair, 2, 0, 5*sec, 6*sec), 1*sec), func(r *report) { r.Stalls = stalls{{From: 6 * sec, To: 8 * sec}} })}, {granted(1, Fair, 1, 2*sec, 3*sec, 4*sec)},
+			{change(queued(granted(1, Fair, 2, 0, 5*sec, 6*sec), 1*sec), func(r *report) { r.Stalls = []judge.Interval{{From: 6 * sec, To: 8 * sec}} })}, {granted(1, Fair, 1, 2*sec, 3*sec, 4*sec)},
 		}, ""},
 		"… after its process was disturbed": {[2]reports{
 			{granted(1, Fair, 1, 2*sec, 3*sec, 4*sec)}, {queued(granted(1, Fair, 2, 0, 5*sec, 6*sec), 1*sec)},

@@ -51,19 +51,14 @@ const (
 // numbers. Times are the machine's.
 type report struct {
 	judge.Report
-	Kind    Kind          `json:",omitempty"`
-	Queued  time.Duration `json:",omitempty"` // when the server had queued the call; 0 if that is unknown
-	Stalls  stalls        `json:",omitempty"` // when the process stood still during the call
-	Late    time.Duration `json:",omitempty"` // with granted and failed: after the end of the wait; with ended: after the deadline
-	Limited bool          `json:",omitempty"` // the wait of the call had a limit
-	Wrote   []string      `json:",omitempty"` // keys that a script may write
-	Scripts int           `json:",omitempty"` // sent since the last report with a number
+	Kind    Kind             `json:",omitempty"`
+	Queued  time.Duration    `json:",omitempty"` // when the server had queued the call; 0 if that is unknown
+	Stalls  []judge.Interval `json:",omitempty"` // when the process stood still during the call, without overlaps
+	Late    time.Duration    `json:",omitempty"` // with granted and failed: after the end of the wait; with ended: after the deadline
+	Limited bool             `json:",omitempty"` // the wait of the call had a limit
+	Wrote   []string         `json:",omitempty"` // keys that a script may write
+	Scripts int              `json:",omitempty"` // sent since the last report with a number
 }
-
-// stalls are when a process stood still, without overlaps.
-type stalls []judge.Interval
-
-func (s stalls) sum() time.Duration { return judge.Sum(s) }
 
 // The events that no judge knows.
 const (

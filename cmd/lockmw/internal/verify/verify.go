@@ -25,6 +25,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -208,7 +209,7 @@ func (r *run) strikeAll(ctx context.Context, end time.Time) error {
 			return err
 		}
 		r.limitKeys(ctx, end)
-		sleep(ctx, min(200*time.Millisecond, time.Until(end)))
+		pause.For(ctx, min(200*time.Millisecond, time.Until(end)))
 	}
 	return nil
 }
@@ -238,7 +239,7 @@ func (r *run) limitKeys(ctx context.Context, end time.Time) {
 	}
 	r.orderAll(order{Do: doRest})
 	for r.keys.count() > MaxKeys*6/10 && time.Now().Before(end) && ctx.Err() == nil {
-		sleep(ctx, min(time.Second, time.Until(end)))
+		pause.For(ctx, min(time.Second, time.Until(end)))
 	}
 	r.orderAll(order{Do: doWork})
 }

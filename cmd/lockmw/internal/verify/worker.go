@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/signal"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/internal/process"
 	"github.com/lockmw/go/internal/wire"
 	"github.com/lockmw/go/lockmw"
@@ -186,15 +186,14 @@ func (w *worker) follow(orders *json.Decoder) error {
 func (w *worker) start() {
 	const each = 2
 	for _, kind := range []Kind{Plain, Fair, Read, Permit} {
-		for i := range each {
+		for range each {
 			w.wg.Go(func() {
-				rng := rand.New(rand.NewPCG(rand.Uint64(), uint64(i)))
 				for w.budget.wait(w.ctx) {
 					if w.resting.Load() {
-						sleep(w.ctx, 50*time.Millisecond)
+						pause.For(w.ctx, 50*time.Millisecond)
 						continue
 					}
-					w.call(w.plan(rng, kind))
+					w.call(w.plan(kind))
 				}
 			})
 		}
