@@ -59,21 +59,6 @@ func (w *worker) plan(kind Kind) *plan {
 	return p
 }
 
-// locker returns the Locker of a kind.
-func (w *worker) locker(kind Kind) lockmw.Locker {
-	switch kind {
-	case Fair:
-		return w.fair
-	case Write:
-		return w.rw
-	case Read:
-		return w.rw.RLocker()
-	case Permit:
-		return w.pool
-	}
-	return w.locks
-}
-
 // A call is one call of Lock with its hold.
 type call struct {
 	*plan
@@ -140,7 +125,7 @@ func (c *call) lock(ctx context.Context) context.Context {
 		opts = append(opts, lockmw.WithWeight(c.weight))
 	}
 	asked := time.Now()
-	inner, hold, err := c.w.locker(c.kind).Lock(ctx, c.key, opts...)
+	inner, hold, err := c.w.kinds[c.kind].Lock(ctx, c.key, opts...)
 	now := time.Now()
 	stalls := c.w.pace.Delays(asked, now)
 	name := judge.Granted

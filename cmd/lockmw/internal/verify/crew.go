@@ -57,9 +57,7 @@ func (r *run) start(number int) (*member, error) {
 	}
 	m.child = child
 	go m.read()
-	s := r.setup
-	s.Number = number
-	if err := child.Orders.Encode(s); err != nil {
+	if err := child.Orders.Encode(r.setup); err != nil {
 		m.end()
 		_ = child.Err() // its output is complete
 		//nolint:errorlint // a wrapped EPIPE would mean that the output of this program is closed

@@ -14,7 +14,6 @@ import (
 type setup struct {
 	Address  json.RawMessage // for Connect
 	Prefix   string
-	Number   int
 	Lease    time.Duration
 	Patience time.Duration // the longest wait of a call
 	Replicas int           // lockmw.WithReplicas; 0: without

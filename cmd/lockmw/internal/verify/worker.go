@@ -44,9 +44,8 @@ func Main(connect Connect) {
 type worker struct {
 	setup
 	locks  *lockmw.Client
-	fair   *fairlock.Locker
 	rw     *rwlock.Locker
-	pool   *semaphore.Locker
+	kinds  map[Kind]lockmw.Locker
 	wire   *wire.Wire
 	budget *budget
 	pace   *judge.Pace
@@ -112,7 +111,10 @@ func (w *worker) open(rdb redis.UniversalClient) (err error) {
 	if err != nil {
 		return err
 	}
-	w.fair, w.rw, w.pool = fairlock.New(w.locks), rwlock.New(w.locks), semaphore.New(w.locks, permits)
+	w.rw = rwlock.New(w.locks)
+	w.kinds = map[Kind]lockmw.Locker{
+		Plain: w.locks, Fair: fairlock.New(w.locks), Write: w.rw, Read: w.rw.RLocker(), Permit: semaphore.New(w.locks, permits),
+	}
 	return nil
 }
 
