@@ -41,24 +41,10 @@ type place struct {
 	hosts             []string
 	master            string
 	options           *redis.Options // of the server
-	path              string         // as given: a database, a master
+	shown             string         // the address without credentials
 	sentinelUser      string
 	sentinelPassword  string
 	secrets           secrets
-}
-
-// shown is the address without credentials; "" if it cannot be parsed.
-func (a *address) shown() string {
-	p, err := a.parse()
-	if err != nil {
-		return ""
-	}
-	scheme, _, found := strings.Cut(a.URL, "://")
-	text := strings.Join(p.hosts, ",") + p.path
-	if !found {
-		return text
-	}
-	return scheme + "://" + text
 }
 
 // errSpecial refuses a URL in which part of a password may stand where a host, a path or an option belongs.
@@ -67,8 +53,8 @@ var errSpecial = usage("--redis: there is an @ after the first /, ? or #; percen
 // parse reads a.URL. No error shows anything that may be a password, or part of one.
 func (a *address) parse() (*place, error) {
 	p := &place{}
-	scheme, rest, found := strings.Cut(a.URL, "://")
-	if !found {
+	scheme, rest, given := strings.Cut(a.URL, "://")
+	if !given {
 		scheme, rest = "redis", a.URL
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
@@ -86,7 +72,7 @@ func (a *address) parse() (*place, error) {
 	values.Del("sentinel_password")
 	rest, path, found := strings.Cut(rest, "/")
 	if found {
-		p.path = "/" + path
+		p.shown = "/" + path
 	}
 	who := ""
 	if i := strings.LastIndex(rest, "@"); i >= 0 {
@@ -116,6 +102,10 @@ func (a *address) parse() (*place, error) {
 		if !strings.Contains(host[strings.LastIndex(host, "]")+1:], ":") {
 			p.hosts[i] = host + ":" + port
 		}
+	}
+	p.shown = strings.Join(p.hosts, ",") + p.shown
+	if given {
+		p.shown = scheme + "://" + p.shown
 	}
 	parsed := base + "://" + who + p.hosts[0] + "/" + path
 	if len(values) > 0 {

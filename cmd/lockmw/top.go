@@ -95,7 +95,7 @@ func (t *topping) run(ctx context.Context) error {
 		return t.lines(ctx, e, topOrders[sort].compare)
 	}
 	s := newScreen(ctx, e, sort, t.interval)
-	s.where, s.hide = t.redis.shown(), t.secrets.hide
+	s.where, s.hide = t.conn.place.shown, t.secrets.hide
 	s.prefix = t.prefix
 	_, err = tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out)).Run()
 	if ctx.Err() != nil || errors.Is(err, tea.ErrInterrupted) {
