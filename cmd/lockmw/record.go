@@ -156,18 +156,14 @@ func (c *command) line(v any, show func()) error {
 // escapeJSON escapes invisible characters in a line of JSON. They can occur only in its strings.
 func escapeJSON(line []byte) []byte {
 	escaped := make([]byte, 0, len(line))
-	for len(line) > 0 {
-		r, size := utf8.DecodeRune(line)
-		switch {
-		case r == '\n' || unicode.IsPrint(r):
-			escaped = append(escaped, line[:size]...)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
-		default:
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+	for _, r := range string(line) {
+		if r == '\n' || unicode.IsPrint(r) {
+			escaped = utf8.AppendRune(escaped, r)
+			continue
 		}
-		line = line[size:]
+		for _, unit := range utf16.AppendRune(nil, r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, unit)
+		}
 	}
 	return escaped
 }
