@@ -113,6 +113,9 @@ func recordOf(s lockmw.Status, now time.Time) lockRecord {
 	return r
 }
 
+// isFree reports whether nobody holds or waits for the lock, or has a kept place.
+func (r *lockRecord) isFree() bool { return r.Mode == "" && len(r.Waiters) == 0 && len(r.Kept) == 0 }
+
 // longest is the longest wait in seconds; -1 if no wait is known.
 func (r *lockRecord) longest() float64 {
 	if r.LongestWait == nil {

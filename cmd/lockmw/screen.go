@@ -37,14 +37,11 @@ type screen struct {
 
 	memory  memory
 	sight   *sight
-	later   map[string]*look   // queues read after sight; nil: the lock became free
-	seenAt  time.Time          // arrival of sight
-	begun   time.Time          // start of its scan
-	rows    []*topRow          // of sight
-	hot     map[string]*topRow // rows that were read again since
-	shown   []*topRow          // rows that match the filter, sorted
-	scanned time.Time          // start of the running scan; zero: no scan is running
-	ready   bool               // a scan has finished
+	seenAt  time.Time        // arrival of sight
+	looks   map[string]*look // the latest look at each lock of the list, and at the open one
+	shown   []*topRow        // locks that match the filter, sorted
+	scanned time.Time        // start of the running scan; zero: no scan is running
+	ready   bool             // a scan has finished
 	err     error
 	since   time.Time // first occurrence of err
 }
@@ -70,7 +67,7 @@ func newScreen(ctx context.Context, e *eyes, sort int, interval time.Duration) *
 	s := &screen{
 		ctx: ctx, eyes: e, interval: interval, sort: sort, hide: func(text string) string { return text },
 		table: table.New(table.WithFocused(true), table.WithStyles(tableStyles())), input: textinput.New(), page: viewport.New(),
-		sight: &sight{longest: -1}, memory: make(memory),
+		sight: &sight{longest: -1}, memory: make(memory), looks: make(map[string]*look),
 	}
 	s.input.Prompt = "filter keys: "
 	s.resize(80, 24)
@@ -93,13 +90,9 @@ func (s *screen) scan() tea.Cmd {
 // during a long scan.
 func (s *screen) queues() tea.Cmd {
 	var asked []string
-	for _, r := range s.rows {
-		if r.Waiting > 0 {
-			asked = append(asked, r.Key)
-		}
-	}
-	for key, l := range s.later {
-		if l != nil && !slices.Contains(asked, key) {
+	hot := hotKeys(s.shown, s.open) // they are read again anyway
+	for key, l := range s.looks {
+		if l.record.Waiting > 0 || l.at.After(s.seenAt) && !slices.Contains(hot, key) {
 			asked = append(asked, key)
 		}
 	}
@@ -168,27 +161,28 @@ func (s *screen) update(msg tea.Msg) tea.Cmd {
 
 // seeAll shows the result of a scan.
 func (s *screen) seeAll(sight *sight) {
-	s.begun, s.scanned, s.ready, s.seenAt = s.scanned, time.Time{}, true, time.Now()
+	begun := s.scanned
+	s.scanned, s.ready, s.seenAt = time.Time{}, true, time.Now()
 	s.noteError(sight.err)
-	if sight.err == nil && !s.paused {
-		s.sight, s.rows = sight, s.memory.rows(sight.looks, true)
-		s.dropOlder(sight)
-		s.refresh()
+	if sight.err != nil || s.paused {
+		return
 	}
-}
-
-// dropOlder drops the queues that the scan of all locks has read more recently.
-func (s *screen) dropOlder(sight *sight) {
-	read := make(map[string]time.Time, len(sight.looks))
-	for _, l := range sight.looks {
-		read[l.record.Key] = l.at
-	}
-	for key, l := range s.later {
-		at, found := read[key]
-		if l == nil || found && l.at.Before(at) || !found && l.at.Before(s.begun) {
-			delete(s.later, key)
+	s.sight = sight
+	s.memory.rows(sight.looks, true)
+	earlier := s.looks
+	s.looks = make(map[string]*look, len(sight.looks))
+	for key, l := range earlier {
+		if key == s.open || !l.record.isFree() && !l.at.Before(begun) {
+			s.looks[key] = l // the scan may have passed the lock before it was taken
 		}
 	}
+	for _, l := range sight.looks {
+		if e := earlier[l.record.Key]; e != nil && e.at.After(l.at) {
+			l = e
+		}
+		s.looks[l.record.Key] = l
+	}
+	s.refresh()
 }
 
 // seeQueues shows the locks with waiters.
@@ -197,14 +191,13 @@ func (s *screen) seeQueues(msg queuesMsg) {
 	if msg.err != nil || s.paused {
 		return
 	}
-	if s.later == nil {
-		s.later = make(map[string]*look)
-	}
 	for _, key := range msg.asked {
-		s.later[key] = nil // free, unless a look follows
+		if key != s.open {
+			delete(s.looks, key) // it is free, unless a look follows
+		}
 	}
 	for _, l := range msg.looks {
-		s.later[l.record.Key] = l
+		s.looks[l.record.Key] = l
 		s.memory.note(l)
 	}
 	if !s.ready {
@@ -221,12 +214,13 @@ func (s *screen) seeAgain(msg looksMsg) {
 	if s.paused {
 		return
 	}
-	s.hot = make(map[string]*topRow)
 	for _, l := range msg.looks {
-		events := s.memory.note(l)
-		s.hot[l.record.Key] = s.memory.row(l)
-		if l.record.Key == s.open {
+		key, events := l.record.Key, s.memory.note(l)
+		if key == s.open {
 			s.happened = append(s.happened, events...)
+		}
+		if key == s.open || s.looks[key] != nil {
+			s.looks[key] = l
 		}
 	}
 	s.happened = s.happened[max(len(s.happened)-8, 0):]
@@ -315,15 +309,12 @@ func (s *screen) resize(width, height int) {
 func (s *screen) refresh() {
 	s.shown = nil
 	filter := strings.ToLower(s.input.Value())
-	for _, r := range s.known() {
-		if fresh := s.hot[r.Key]; fresh != nil {
-			r = fresh
-		}
-		if strings.Contains(strings.ToLower(r.Key), filter) {
-			s.shown = append(s.shown, r)
+	for key, l := range s.looks {
+		if strings.Contains(strings.ToLower(key), filter) {
+			s.shown = append(s.shown, s.memory.row(l))
 		}
 	}
-	slices.SortStableFunc(s.shown, topOrders[s.sort].compare)
+	slices.SortFunc(s.shown, topOrders[s.sort].compare)
 	rows := make([]table.Row, len(s.shown))
 	for i, r := range s.shown {
 		rows[i] = s.row(r)
@@ -338,26 +329,6 @@ func (s *screen) refresh() {
 	if s.open != "" {
 		s.page.SetContent(s.detail())
 	}
-}
-
-// known returns the rows of all locks in their most recent state.
-func (s *screen) known() (rows []*topRow) {
-	listed := make(map[string]bool, len(s.rows))
-	for _, r := range s.rows {
-		listed[r.Key] = true
-		if l, ok := s.later[r.Key]; ok && l == nil {
-			continue
-		} else if ok {
-			r = s.memory.row(l)
-		}
-		rows = append(rows, r)
-	}
-	for key, l := range s.later {
-		if l != nil && !listed[key] {
-			rows = append(rows, s.memory.row(l))
-		}
-	}
-	return rows
 }
 
 // row formats a line of the table.

@@ -48,7 +48,7 @@ nobody holds the lock. In Go, Key.LockKey returns the KEY to show. The answer an
 					return err
 				}
 			}
-			if r.Mode == "" && len(r.Waiters) == 0 && len(r.Kept) == 0 && len(r.Tasks) == 0 && r.Work == nil {
+			if r.isFree() && len(r.Tasks) == 0 && r.Work == nil {
 				return c.nothing(ctx, inspector, say("nobody holds or waits for %s", args[0]))
 			}
 			if !c.json {

@@ -88,7 +88,7 @@ func (s *screen) trouble() string {
 		return errorStyle.Render(fmt.Sprintf("no answer for %s: %s", ago(time.Since(s.since).Seconds()), clean(s.hide(text))))
 	case !s.ready, !s.scanned.IsZero() && time.Since(s.scanned) > time.Second:
 		return faintStyle.Render(fmt.Sprintf("reading, %.0f %% of the keys", part))
-	case len(s.shown) == 0 && len(s.rows) > 0:
+	case len(s.shown) == 0 && len(s.looks) > 0:
 		return faintStyle.Render("no key matches the filter")
 	case len(s.shown) == 0:
 		return faintStyle.Render("no locks are held")
@@ -99,17 +99,12 @@ func (s *screen) trouble() string {
 // detail is the page about the open key.
 func (s *screen) detail() string {
 	var b strings.Builder
-	r := s.hot[s.open]
-	for _, row := range s.known() {
-		if r == nil && row.Key == s.open {
-			r = row
-		}
-	}
-	if r == nil {
+	l := s.looks[s.open]
+	if l == nil {
 		return string(say("%s: neither held nor waited for", s.open))
 	}
-	printLock(&b, &r.lockRecord)
-	if key, ok := shellArgument(s.open); ok && len(r.Holders) > 0 {
+	printLock(&b, &l.record)
+	if key, ok := shellArgument(s.open); ok && len(l.record.Holders) > 0 {
 		arguments := key + " --holder ID"
 		if strings.HasPrefix(key, "-") {
 			arguments = "--holder ID -- " + key
