@@ -101,9 +101,7 @@ func (m *member) order(o order) { _ = m.child.Orders.Encode(o) } // a process th
 func (m *member) ask(key string, wait, lease time.Duration) *entry {
 	m.lastCall++
 	o := order{Do: doHold, N: m.lastCall, Key: key, For: wait, Lease: lease}
-	m.run.ledger.mu.Lock()
-	e := m.run.ledger.entry(m, &report{Report: judge.Report{Call: -o.N, Key: o.Key}, Kind: Plain})
-	m.run.ledger.mu.Unlock()
+	e := m.run.ledger.expect(m, -o.N, key)
 	m.order(o)
 	return e
 }

@@ -44,7 +44,7 @@ type entry struct {
 	key     string
 	span    *judge.Span
 	grant   report
-	reports map[string]report // of the call of an order, by event
+	reports map[string]report // by event; nil unless the call is that of an order
 }
 
 func newLedger(server *watch, k *keys, patience time.Duration) *ledger {
@@ -55,13 +55,12 @@ func newLedger(server *watch, k *keys, patience time.Duration) *ledger {
 	}
 }
 
-func (l *ledger) entry(m *member, r *report) *entry {
-	at := place{m, r.Call}
-	e := l.calls[at]
-	if e == nil {
-		e = &entry{place: at, key: r.Key, reports: make(map[string]report)}
-		l.calls[at] = e
-	}
+// expect returns the entry of a call that m is about to be ordered.
+func (l *ledger) expect(m *member, call int, key string) *entry {
+	e := &entry{place: place{m, call}, key: key, reports: make(map[string]report)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[e.place] = e
 	return e
 }
 
@@ -79,13 +78,10 @@ func (l *ledger) heard(m *member, r *report) {
 		return
 	}
 	e := l.calls[place{m, r.Call}]
-	if e == nil && (r.Event == judge.Granted || r.Event == judge.Failed || r.Event == wrong) {
-		e = l.entry(m, r)
+	if e == nil { // a call at random, or one that has ended
+		e = &entry{place: place{m, r.Call}}
 	}
-	if e == nil {
-		e = &entry{} // a queued call, or the late report of a call that has ended
-	}
-	if r.Call < 0 && e.reports != nil {
+	if e.reports != nil {
 		e.reports[r.Event] = *r
 		close(l.changed)
 		l.changed = make(chan struct{})
@@ -114,6 +110,7 @@ func (l *ledger) heard(m *member, r *report) {
 }
 
 func (l *ledger) granted(e *entry, r *report) {
+	l.calls[e.place] = e
 	e.grant = *r
 	e.span = l.spans.Report(nil, r.Report)
 	l.seen.Holds++
@@ -140,7 +137,7 @@ func (l *ledger) failed(e *entry, r *report) {
 	case r.Event == wrong:
 		l.findings.add(Unexpected, r.At, "%s: %s", r.Key, r.Err)
 	case r.Type == timedOut:
-		excused := e.m == nil || e.m.disturbed.Within(r.Asked, r.At) > 0 || l.server.troubled(r.Asked, r.At)
+		excused := e.m.disturbed.Within(r.Asked, r.At) > 0 || l.server.troubled(r.Asked, r.At)
 		if waited := r.At - r.Asked - judge.Sum(r.Stalls); waited >= l.patience && !excused {
 			l.findings.add(NoEnd, r.At, "%s: a call waited for %v in vain", r.Key, waited.Round(time.Millisecond))
 		}
