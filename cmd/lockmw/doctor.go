@@ -13,10 +13,9 @@ import (
 // A visit is one run of `lockmw doctor`.
 type visit struct {
 	*command
-	lease            time.Duration
-	readOnly, strict bool
-	asynq            bool
-	bridge           []string
+	options doctor.Options
+	strict  bool
+	bridge  []string
 }
 
 func (c *command) doctor() *cobra.Command {
@@ -44,38 +43,38 @@ warning.`,
   lockmw doctor --read-only --bridge redsync:item:7`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if v.lease < 100*time.Millisecond || v.lease > 24*time.Hour {
+			if v.options.Lease < 100*time.Millisecond || v.options.Lease > 24*time.Hour {
 				return usage("--lease: from 100ms to 24h")
 			}
-			if v.asynq && v.readOnly {
+			if v.options.Asynq && v.options.ReadOnly {
 				return usage("--asynq tries rights on scratch keys: omit --read-only")
 			}
 			return v.run(cmd.Context())
 		},
 	}
-	cmd.Flags().DurationVar(&v.lease, "lease", 30*time.Second, "lease of your locks; must match lockmw.WithLease")
-	cmd.Flags().BoolVar(&v.readOnly, "read-only", false, "write nothing: skip rights, scripts, messages and speed")
-	cmd.Flags().BoolVar(&v.asynq, "asynq", false, "also try the rights that asynq needs")
+	cmd.Flags().DurationVar(&v.options.Lease, "lease", 30*time.Second, "lease of your locks; must match lockmw.WithLease")
+	cmd.Flags().BoolVar(&v.options.ReadOnly, "read-only", false, "write nothing: skip rights, scripts, messages and speed")
+	cmd.Flags().BoolVar(&v.options.Asynq, "asynq", false, "also try the rights that asynq needs")
 	cmd.Flags().StringArrayVar(&v.bridge, "bridge", nil, "watch the key of another lock library: `library:NAME`")
 	cmd.Flags().BoolVar(&v.strict, "strict", false, "fail also after a warning")
 	return cmd
 }
 
 func (v *visit) run(ctx context.Context) error {
-	options := doctor.Options{Prefix: v.prefix, SlottedKeys: v.redis.slotted, Lease: v.lease, Borrowed: true, Asynq: v.asynq, ReadOnly: v.readOnly}
+	v.options.Prefix, v.options.SlottedKeys, v.options.Borrowed = v.prefix, v.redis.slotted, true
 	for _, text := range v.bridge {
 		k, err := doctor.ParseOldKey(text)
 		if err != nil {
 			return usage("--bridge: %v", err)
 		}
-		options.Bridge = append(options.Bridge, k)
+		v.options.Bridge = append(v.options.Bridge, k)
 	}
 	if _, err := v.connect(ctx); err != nil {
 		return err
 	}
 	counts := make(map[doctor.Verdict]int)
 	var told error // the exit status says how all checks ended, even if nobody reads what they say
-	for f := range doctor.Examine(ctx, v.conn.client, options) {
+	for f := range doctor.Examine(ctx, v.conn.client, v.options) {
 		counts[f.Verdict]++
 		told = cmp.Or(told, v.tell(f))
 	}

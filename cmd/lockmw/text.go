@@ -151,6 +151,18 @@ func ago(s float64) string {
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
+// shortly formats a duration without zero parts: 2m, 1m30s.
+func shortly(d time.Duration) string {
+	text := d.Round(time.Millisecond).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
 // who names a holder or waiter by its label and process.
 func who(label, process string) string {
 	if label == "" {

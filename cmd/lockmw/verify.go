@@ -23,15 +23,11 @@ import (
 // A proof is one run of `lockmw verify`.
 type proof struct {
 	*command
-	length    time.Duration
-	processes int
-	lease     time.Duration
-	with      string // path of a program; "": none
-	share     float64
-	replicas  int
-	failover  string // "": no fail-over; otherwise a duration, or onEnter
-	report    string
-	yes       bool
+	options  verify.Options
+	failover string        // "": no fail-over; otherwise a duration, or onEnter
+	within   time.Duration // that duration
+	report   string
+	yes      bool
 }
 
 // onEnter is the value of --failover without a duration.
@@ -69,15 +65,15 @@ fail-over.`,
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&v.length, "for", 2*time.Minute, "how long to take locks")
-	f.IntVar(&v.processes, "processes", 4, "number of processes that take locks")
-	f.DurationVar(&v.lease, "lease", 2*time.Second, "lease of the locks")
-	f.Float64Var(&v.share, "share", 0.01, "part of the server's time that it may take, more than 0 and at most 1")
-	f.IntVar(&v.replicas, "replicas", 0, "use lockmw.WithReplicas with this number of replicas")
+	f.DurationVar(&v.options.For, "for", 2*time.Minute, "how long to take locks")
+	f.IntVar(&v.options.Processes, "processes", 4, "number of processes that take locks")
+	f.DurationVar(&v.options.Lease, "lease", 2*time.Second, "lease of the locks")
+	f.Float64Var(&v.options.Share, "share", 0.01, "part of the server's time that it may take, more than 0 and at most 1")
+	f.IntVar(&v.options.Replicas, "replicas", 0, "use lockmw.WithReplicas with this number of replicas")
 	f.StringVar(&v.failover, "failover", "", "let you trigger a fail-over: wait for Enter, or for a duration such as 30s")
 	f.Lookup("failover").NoOptDefVal = onEnter
 	f.StringVar(&v.report, "report", "", "write a report in Markdown to this file")
-	f.StringVar(&v.with, "with", "", "program of another lockmw release, for every second process")
+	f.StringVar(&v.options.With, "with", "", "program of another lockmw release, for every second process")
 	f.BoolVar(&v.yes, "yes", false, "do not ask for confirmation (for scripts)")
 	return cmd
 }
@@ -91,29 +87,31 @@ func (v *proof) check(args []string) error {
 		v.failover = args[0]
 	}
 	if v.failover != "" && v.failover != onEnter {
-		if d, err := time.ParseDuration(v.failover); err != nil || d <= 0 || d > time.Hour {
+		var err error
+		if v.within, err = time.ParseDuration(v.failover); err != nil || v.within <= 0 || v.within > time.Hour {
 			return usage("--failover: nothing, or a duration up to 1h")
 		}
 	}
-	if v.with != "" {
-		path, err := exec.LookPath(v.with)
+	o := &v.options
+	if o.With != "" {
+		path, err := exec.LookPath(o.With)
 		if err != nil {
 			return usage("--with: %v", err)
 		}
-		v.with = path
+		o.With = path
 	}
 	switch {
-	case v.length < time.Second || v.length > 24*time.Hour:
+	case o.For < time.Second || o.For > 24*time.Hour:
 		return usage("--for: from 1s to 24h")
-	case v.processes < 2 || v.processes > 32:
+	case o.Processes < 2 || o.Processes > 32:
 		return usage("--processes: from 2 to 32")
-	case v.lease < 400*time.Millisecond || v.lease > 30*time.Second:
+	case o.Lease < 400*time.Millisecond || o.Lease > 30*time.Second:
 		return usage("--lease: from 400ms to 30s")
-	case !(v.share > 0 && v.share <= 1):
+	case !(o.Share > 0 && o.Share <= 1):
 		return usage("--share: more than 0 and at most 1")
-	case v.replicas < 0 || v.replicas > 100:
+	case o.Replicas < 0 || o.Replicas > 100:
 		return usage("--replicas: from 0 to 100")
-	case v.replicas > 0 && v.redis.slotted:
+	case o.Replicas > 0 && v.redis.slotted:
 		return usage("--replicas: a proxy (--slotted-keys) may send WAIT to another server than the lock's")
 	}
 	return nil
@@ -123,14 +121,15 @@ func (v *proof) run(ctx context.Context) error {
 	if _, err := v.connect(ctx); err != nil {
 		return err
 	}
+	o := v.options
 	// The access rights of locks include these keys, and these channels.
-	prefix := v.prefix + ":inbox:verify-" + strings.ToLower(rand.Text()[:8])
-	if _, err := lockmw.NewInspector(v.conn.client, v.layout(prefix)...); errors.Is(err, lockmw.ErrInvalidOption) {
+	o.Prefix = v.prefix + ":inbox:verify-" + strings.ToLower(rand.Text()[:8])
+	if _, err := lockmw.NewInspector(v.conn.client, v.layout(o.Prefix)...); errors.Is(err, lockmw.ErrInvalidOption) {
 		return usage("--prefix: %v", err)
 	}
 	out := v.forOperator()
-	printf(out, "verify writes at most %s keys, below %s, and removes them.\n", verify.Thousands(verify.MaxKeys), prefix)
-	printf(out, "%d processes take locks for %s, in at most %v %% of the server's time.\n", v.processes, shortly(v.length), v.share*100)
+	printf(out, "verify writes at most %s keys, below %s, and removes them.\n", verify.Thousands(verify.MaxKeys), o.Prefix)
+	printf(out, "%d processes take locks for %s, in at most %v %% of the server's time.\n", o.Processes, shortly(o.For), o.Share*100)
 	printf(out, "They are paused, killed and cut off; the server and other programs are not.\n")
 	if !v.yes {
 		err := v.ask(ctx, "nothing was written", func(out io.Writer) { printf(out, "Continue? Type yes: ") })
@@ -148,16 +147,12 @@ func (v *proof) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := verify.Options{
-		Client: v.conn.client, Address: address, Connect: connectWorker, Sentinel: v.conn.place.sentinel, Prefix: prefix,
-		For: v.length, Processes: v.processes, With: v.with, Lease: v.lease, Share: v.share, Replicas: v.replicas,
-		SlottedKeys: v.redis.slotted,
-	}
+	o.Client, o.Address, o.Connect, o.Sentinel, o.SlottedKeys = v.conn.client, address, connectWorker, v.conn.place.sentinel, v.redis.slotted
 	if v.failover != "" {
 		o.Failover = v.awaitFailover
 	}
 	result, err := verify.Run(ctx, o)
-	if err != nil && (result == nil || !result.Broken()) {
+	if err != nil && !result.Broken() {
 		return err
 	}
 	return errors.Join(v.tell(result), v.write(result), v.status(ctx, result))
@@ -174,33 +169,20 @@ func (v *proof) status(ctx context.Context, r *verify.Result) error {
 // awaitFailover tells the operator to trigger a fail-over.
 func (v *proof) awaitFailover(ctx context.Context) error {
 	out := v.forOperator()
-	wait, err := time.ParseDuration(v.failover)
-	if err != nil {
+	if v.within == 0 {
 		printf(out, "All processes hold locks. Trigger the fail-over now, then press Enter: ")
 	} else {
-		printf(out, "All processes hold locks. Trigger the fail-over within %s.\n", shortly(wait))
+		printf(out, "All processes hold locks. Trigger the fail-over within %s.\n", shortly(v.within))
 	}
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	if err != nil {
+	if v.within == 0 {
 		v.readLine(ctx)
 	} else {
-		pause.For(ctx, wait)
+		pause.For(ctx, v.within)
 	}
 	return ctx.Err()
-}
-
-// shortly formats a duration without zero parts: 2m, 1m30s.
-func shortly(d time.Duration) string {
-	text := d.Round(time.Millisecond).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // tell prints the result.
