@@ -57,12 +57,7 @@ func (r *run) start(number int) (*member, error) {
 	}
 	m.child = child
 	go m.read()
-	if err := child.Orders.Encode(r.setup); err != nil {
-		m.end()
-		_ = child.Err() // its output is complete
-		//nolint:errorlint // a wrapped EPIPE would mean that the output of this program is closed
-		return nil, fmt.Errorf("a process does not start: %v: %s", err, m.output.buf.String())
-	}
+	m.order(r.setup)
 	return m, nil
 }
 
@@ -95,7 +90,8 @@ func (m *member) begin() error {
 	return fmt.Errorf("a process does not start: %s", m.crash())
 }
 
-func (m *member) order(o order) { _ = m.child.Orders.Encode(o) } // a process that has ended is noticed by its reports
+// order sends an order, or the setup. The end of a process is noticed by the end of its reports.
+func (m *member) order(o any) { _ = m.child.Orders.Encode(o) }
 
 // ask orders a call for a key, which waits for at most the given time. The lease is 0 for the usual one.
 func (m *member) ask(key string, wait, lease time.Duration) *entry {
