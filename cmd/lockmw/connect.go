@@ -210,7 +210,7 @@ func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets
 	if err == nil {
 		conn.ahead = now.Sub(asked.Add(time.Since(asked) / 2))
 	}
-	if err != nil && !isDenied(err) {
+	if err != nil && !redis.IsPermissionError(err) {
 		conn.close()
 		return nil, p.explain(ctx, err)
 	}

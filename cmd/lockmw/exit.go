@@ -100,8 +100,3 @@ func (s secrets) hide(text string) string {
 	}
 	return text
 }
-
-// isDenied reports whether the server refused a command because the user lacks the right.
-func isDenied(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "NOPERM")
-}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/lockmw/go/lockmw"
@@ -34,7 +35,7 @@ nobody holds the lock. In Go, Key.LockKey returns the KEY to show. The answer an
 			}
 			progress, done := c.progress(func(lockmw.ScanProgress) string { return "looking for kept places" })
 			status.Kept, err = inspector.Kept(ctx, args[0], lockmw.WithScanProgress(progress))
-			if done(); isDenied(err) {
+			if done(); redis.IsPermissionError(err) {
 				printf(c.io.err, "lockmw: this user may not run SCAN: kept places are not shown\n")
 			} else if err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/lockmw/go/internal/parked"
@@ -93,7 +94,7 @@ func (c *command) printTasks(ctx context.Context, inspector *lockmw.Inspector, a
 // readTasks adds the tasks that wait for a lock.
 func (c *command) readTasks(ctx context.Context, r *lockRecord) error {
 	list, err := parked.NewReader(c.conn.client, c.prefix).Tasks(ctx, r.Key)
-	if isDenied(err) {
+	if redis.IsPermissionError(err) {
 		printf(c.io.err, "lockmw: this user may not read asynq:*: waiting tasks are not shown\n")
 		return nil
 	}

@@ -144,7 +144,7 @@ func (w *watch) ask(ctx context.Context) {
 	if info {
 		w.lastInfo = started
 		nodes, err = masters(ctx, w.rdb)
-		if err != nil && strings.Contains(err.Error(), "NOPERM") {
+		if redis.IsPermissionError(err) {
 			w.mayInfo, err = false, nil
 		}
 	} else {
