@@ -9,35 +9,16 @@ import (
 
 	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/keyed"
-	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/observe"
 	"github.com/lockmw/go/lockmw"
 )
 
-// logError records an error that the client does not see.
-func (c *config) logError(r *http.Request, err error) {
-	c.log(r, slog.LevelError, "httpmw: a request failed because of its lock", err)
-}
-
-// logUnavailable records a refusal that clients have not caused. Lines of each kind are rate-limited, as every request may be
-// refused while Redis is unreachable.
-func (c *config) logUnavailable(r *http.Request, err error) {
-	if missed, ok := c.unavailable.Allow(loglimit.KindOf(err)); ok {
-		c.log(r, slog.LevelWarn, "httpmw: a request was refused because its lock is unavailable", err, "suppressed", missed)
+// logRefusal records why a request was refused. Lines of each kind are rate-limited, as every request may be refused while Redis is
+// unreachable, and clients repeat requests.
+func (c *config) logRefusal(r *http.Request, kind, why string, err error) {
+	if missed, ok := c.refusals.Allow(kind); ok {
+		c.log(r, slog.LevelWarn, "httpmw: a request was refused because "+why, err, "suppressed", missed)
 	}
-}
-
-// logRefusedRun records that a request was refused because an earlier run left no outcome, with what an operator needs for
-// idempotency.Runner.Resolve. Lines are rate-limited, as clients repeat such requests.
-func (c *config) logRefusedRun(r *http.Request, err error) {
-	if missed, ok := c.unavailable.Allow("unknown outcome"); ok {
-		c.log(r, slog.LevelWarn, "httpmw: a request was refused because the outcome of an earlier run is unknown", err, "suppressed", missed)
-	}
-}
-
-// logLoss records a loss that the response does not show, because the handler has sent its own.
-func (c *config) logLoss(r *http.Request, err error) {
-	c.log(r, slog.LevelWarn, "httpmw: the lock was lost while the request was handled", err)
 }
 
 // logKey records why a request has no key, for the developer who chose the parts. Lines for each part are rate-limited, as

@@ -70,12 +70,3 @@ func (s *Store) lockExpired(ctx context.Context, q querier, most int) (keys []st
 	}
 	return keys, rows.Err()
 }
-
-func execute(ctx context.Context, q querier, statement string, args ...any) (int, error) {
-	res, err := q.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return 0, err
-	}
-	n, err := res.RowsAffected()
-	return int(n), err
-}

@@ -74,12 +74,8 @@ func (s *Store) mark(ctx context.Context, tx *sql.Tx, run *idempotency.Run) erro
 			return err
 		}
 	}
-	res, err := tx.ExecContext(ctx, s.sql.mark, run.LockKey(), run.ID())
-	if err != nil {
-		return err
-	}
-	ok, err := changed(res)
-	if err == nil && !ok {
+	n, err := execute(ctx, tx, s.sql.mark, run.LockKey(), run.ID())
+	if err == nil && n == 0 {
 		err = ErrSuperseded
 	}
 	return err

@@ -88,8 +88,7 @@ const sqliteNow = `CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 
 type statements struct {
 	look, lock          string
 	insert, begin, void string
-	keep, keepFor       string // keepFor sets a new TTL
-	forget, leave       string
+	keep, forget, leave string
 	seen, mark          string
 	expired, remove     string
 }
@@ -97,15 +96,16 @@ type statements struct {
 const (
 	selectSQL = `SELECT state, fingerprint, run, token, earlier, silent, returned, {began}, answer, void_runs, {micros}, ` +
 		`CASE WHEN expires > {now} THEN 1 ELSE 0 END FROM {table} WHERE idem_key = ?`
-	insertSQL = `INSERT INTO {table} (idem_key, state, fingerprint, run, token, earlier, silent, returned, status, void_runs, began, expires) ` +
-		`VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, {now}, {until})`
-	beginSQL = `UPDATE {table} SET state = 'open', fingerprint = ?, run = ?, token = ?, earlier = ?, silent = ?, returned = 0, status = 0, ` +
-		`answer = NULL, void_runs = ?, began = {now}, expires = {until} WHERE idem_key = ?`
+	insertSQL = `INSERT INTO {table} (idem_key, state, fingerprint, run, token, earlier, silent, returned, void_runs, status, began, expires) ` +
+		`VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, {now}, {until})`
+	// The first arguments of an UPDATE of all these columns are those of row.values.
+	updateSQL = `UPDATE {table} SET state = ?, fingerprint = ?, run = ?, token = ?, earlier = ?, silent = ?, returned = ?, void_runs = ?, `
+	beginSQL  = updateSQL + `status = 0, answer = NULL, began = {now}, expires = {until} WHERE idem_key = ?`
 	// MariaDB assigns from left to right, so expires comes last.
-	voidSQL = `UPDATE {table} SET state = ?, fingerprint = ?, run = ?, token = ?, earlier = ?, silent = ?, returned = ?, ` +
-		`answer = CASE WHEN expires > {now} THEN answer END, void_runs = ?, ` +
+	voidSQL = updateSQL + `answer = CASE WHEN expires > {now} THEN answer END, ` +
 		`expires = CASE WHEN expires > {until} THEN expires ELSE {until} END WHERE idem_key = ?`
-	keepSQL    = `UPDATE {table} SET state = 'done', status = ?, answer = ?{expires} WHERE idem_key = ? AND run = ? AND state IN (?, 'committed') AND expires > {now}`
+	keepSQL = `UPDATE {table} SET state = 'done', status = ?, answer = ?, expires = {until} ` +
+		`WHERE idem_key = ? AND run = ? AND state IN (?, 'committed') AND expires > {now}`
 	forgetSQL  = `UPDATE {table} SET state = 'none', fingerprint = '', run = ''` + ifOpen
 	leaveSQL   = `UPDATE {table} SET returned = 1` + ifOpen
 	markSQL    = `UPDATE {table} SET state = 'committed'` + ifOpen
@@ -127,8 +127,7 @@ func newStatements(d Dialect, table string) *statements {
 		insert:  text(insertSQL + x.once),
 		begin:   text(beginSQL),
 		void:    text(voidSQL),
-		keep:    text(strings.Replace(keepSQL, "{expires}", "", 1)),
-		keepFor: text(strings.Replace(keepSQL, "{expires}", ", expires = {until}", 1)),
+		keep:    text(keepSQL),
 		forget:  text(forgetSQL),
 		leave:   text(leaveSQL),
 		mark:    text(markSQL),
@@ -144,14 +143,11 @@ func (x *syntax) number(text string) string {
 		return text
 	}
 	var b strings.Builder
-	n := 0
-	for _, r := range text {
-		if r == '?' {
-			n++
-			fmt.Fprintf(&b, "$%d", n)
-			continue
+	for i, part := range strings.Split(text, "?") {
+		if i > 0 {
+			fmt.Fprintf(&b, "$%d", i)
 		}
-		b.WriteRune(r)
+		b.WriteString(part)
 	}
 	return b.String()
 }

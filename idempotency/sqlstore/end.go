@@ -24,22 +24,14 @@ func (s *Store) end(ctx context.Context, e *idempotency.End) (bool, error) {
 		if refused { // its answer is only true if the transaction was committed nevertheless
 			from = idempotency.Committed
 		}
-		statement, args = s.sql.keep, []any{e.Status, e.Answer}
-		if e.TTL > 0 {
-			statement, args = s.sql.keepFor, append(args, e.TTL.Microseconds())
-		}
-		args = append(args, e.Key, e.Run, from.String())
+		statement, args = s.sql.keep, []any{e.Status, e.Answer, e.TTL.Microseconds(), e.Key, e.Run, from.String()}
 	case idempotency.Forget:
 		statement, args = s.sql.forget, []any{e.Key, e.Run}
 	default:
 		statement, args = s.sql.leave, []any{e.Key, e.Run}
 	}
-	res, err := s.db.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return false, err
-	}
-	if ok, err := changed(res); ok || err != nil {
-		return ok, err
+	if n, err := execute(ctx, s.db, statement, args...); n > 0 || err != nil {
+		return n > 0, err
 	}
 	// The run may have ended in this way before.
 	r, err := read(ctx, s.db, s.sql.look, e.Key)
@@ -58,47 +50,11 @@ const (
 
 // Void implements idempotency.Store.
 func (s *Store) Void(ctx context.Context, key, run string) error {
-	return failed("void", key, s.void(ctx, key, run))
-}
-
-func (s *Store) void(ctx context.Context, key, run string) error {
-	for range tries {
-		r, err := read(ctx, s.db, s.sql.look, key)
-		if err != nil {
-			return err
-		}
-		if r == nil {
-			void := voidRun{run, time.Now().UnixMicro()}
-			if inserted, err := s.insert(ctx, key, &row{voids: []voidRun{void}}, voidTTL); inserted || err != nil {
-				return err
-			}
-		}
-		if found, err := s.voidLocked(ctx, key, run); found || err != nil {
-			return err
-		}
-	}
-	return errUnsteady
-}
-
-// voidLocked makes a run void in a row that exists. found is whether it does.
-func (s *Store) voidLocked(ctx context.Context, key, run string) (found bool, err error) {
-	err = s.inTx(ctx, func(q querier) error {
-		r, err := read(ctx, q, s.sql.lock, key)
-		if r == nil || err != nil {
-			return err
-		}
-		found = true
+	ttl := voidTTL.Microseconds()
+	return failed("void", key, s.change(ctx, key, voidTTL, s.sql.void, func(r *row) ([]any, error) {
 		r.Record = r.Record.Void(run)
 		r.voids = slices.DeleteFunc(r.voids, func(v voidRun) bool { return v.run == run || v.made < r.now-voidsKept.Microseconds() })
 		r.voids = append(r.voids, voidRun{run, r.now})
-		returned := 0
-		if r.Returned {
-			returned = 1
-		}
-		ttl := voidTTL.Microseconds()
-		_, err = q.ExecContext(ctx, s.sql.void, r.State.String(), fingerprint(&r.Record), r.Run, r.Token, r.Earlier, r.Silent, returned,
-			formatVoids(r.voids), ttl, ttl, key)
-		return err
-	})
-	return found, err
+		return append(r.values(), ttl, ttl, key), nil
+	}))
 }

@@ -21,9 +21,12 @@ func WithTable(name string) Option { return func(c *config) { c.table = name } }
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,47}\.)?[A-Za-z_][A-Za-z0-9_]{0,47}$`)
 
-func checkTable(name string) error {
-	if !tableName.MatchString(name) {
-		return fmt.Errorf("%w: %q is not the name of a table: letters, digits and _, at most 48", lockmw.ErrInvalidOption, name)
+func check(d Dialect, table string) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	if !tableName.MatchString(table) {
+		return fmt.Errorf("%w: %q is not the name of a table: letters, digits and _, at most 48", lockmw.ErrInvalidOption, table)
 	}
 	return nil
 }

@@ -13,11 +13,7 @@ func Schema(d Dialect, table string) string {
 	if table == "" {
 		table = DefaultTable
 	}
-	err := d.check()
-	if err == nil {
-		err = checkTable(table)
-	}
-	if err != nil {
+	if err := check(d, table); err != nil {
 		panic(fmt.Errorf("sqlstore.Schema: %w", err))
 	}
 	dot := strings.LastIndex(table, ".")

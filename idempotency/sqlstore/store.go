@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect Dialect
-	table   string
 	sql     *statements
 	refused sync.Map // runs whose Commit has failed
 }
@@ -31,17 +31,14 @@ var _ idempotency.Store = (*Store)(nil)
 func New(db *sql.DB, d Dialect, opts ...Option) *Store {
 	c := config{table: DefaultTable}
 	option.Apply(&c, "sqlstore.New", opts)
-	err := d.check()
-	if err == nil {
-		err = checkTable(c.table)
-	}
+	err := check(d, c.table)
 	if err == nil && db == nil {
 		err = fmt.Errorf("%w: the *sql.DB is nil", lockmw.ErrInvalidOption)
 	}
 	if err != nil {
 		panic(fmt.Errorf("sqlstore.New: %w", err))
 	}
-	return &Store{db: db, dialect: d, table: c.table, sql: newStatements(d, c.table)}
+	return &Store{db: db, dialect: d, sql: newStatements(d, c.table)}
 }
 
 // Look implements idempotency.Store.
@@ -60,8 +57,15 @@ var errUnsteady = errors.New("the row was inserted and deleted by turns")
 
 // Begin implements idempotency.Store. If the row of the key is locked, it returns an error that wraps idempotency.ErrInFlight and
 // lockmw.ErrBusy. In SQLite all rows are locked while another transaction writes.
-func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Record, error) {
-	rec, err := s.beginOnce(ctx, &c)
+func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (rec idempotency.Record, err error) {
+	err = s.change(ctx, c.Key, c.TTL, s.sql.begin, func(r *row) (args []any, err error) {
+		next, begun, err := r.Next(c, r.isVoid(c.Run))
+		if rec = next; err != nil || !begun {
+			return nil, err
+		}
+		r.Record, rec.Began = next, time.UnixMicro(r.now)
+		return append(r.values(), c.TTL.Microseconds(), c.Key), nil
+	})
 	switch {
 	case errors.Is(err, idempotency.ErrSuperseded):
 		return rec, err
@@ -71,42 +75,55 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (idempotency.Rec
 	return rec, failed("begin", c.Key, err)
 }
 
-func (s *Store) beginOnce(ctx context.Context, c *idempotency.Claim) (idempotency.Record, error) {
+// change lets f change the row of a key, which is empty if there is none. A new row is kept for ttl. For a row that exists, f returns
+// the arguments of the statement update. If f returns neither arguments nor an error, nothing is written.
+func (s *Store) change(ctx context.Context, key string, ttl time.Duration, update string, f func(*row) (args []any, err error)) error {
 	for range tries {
-		// A single statement opens a new record, so that no transaction stays open if this process stops. It comes after a look,
+		// A single statement inserts a new row, so that no transaction stays open if this process stops. It comes after a look,
 		// because it would wait for a transaction that has changed the row.
-		r, err := read(ctx, s.db, s.sql.look, c.Key)
+		r, err := read(ctx, s.db, s.sql.look, key)
 		if err != nil {
-			return idempotency.Record{}, err
+			return err
 		}
 		if r == nil {
-			first, begun, err := idempotency.Record{}.Next(*c, false)
-			if !begun || err != nil {
-				return first, err
+			r = &row{now: time.Now().UnixMicro()} // more or less
+			if args, err := f(r); args == nil || err != nil {
+				return err
 			}
-			inserted, err := s.insert(ctx, c.Key, &row{Record: first}, c.TTL)
-			if err != nil {
-				return idempotency.Record{}, err
-			}
-			if inserted {
-				first.Began = time.Now() // more or less
-				return first, nil
+			if inserted, err := s.insert(ctx, key, r, ttl); inserted || err != nil {
+				return err
 			}
 		}
-		rec, found, err := s.beginAgain(ctx, c)
-		if found || err != nil {
-			return rec, err
+		if found, err := s.changeLocked(ctx, key, update, f); found || err != nil {
+			return err
 		}
 	}
-	return idempotency.Record{}, errUnsteady
+	return errUnsteady
+}
+
+// changeLocked is change for a row that exists. found is whether it does.
+func (s *Store) changeLocked(ctx context.Context, key, update string, f func(*row) ([]any, error)) (found bool, err error) {
+	err = s.inTx(ctx, func(q querier) error {
+		r, err := read(ctx, q, s.sql.lock, key)
+		if r == nil || err != nil {
+			return err
+		}
+		found = true
+		args, err := f(r)
+		if args == nil || err != nil {
+			return err
+		}
+		_, err = q.ExecContext(ctx, update, args...)
+		return err
+	})
+	return found, err
 }
 
 // insert inserts the row of a key, and reports false if there is one.
 func (s *Store) insert(ctx context.Context, key string, r *row, ttl time.Duration) (bool, error) {
-	res, err := s.db.ExecContext(ctx, s.sql.insert,
-		key, r.State.String(), fingerprint(&r.Record), r.Run, r.Token, formatVoids(r.voids), ttl.Microseconds())
+	n, err := execute(ctx, s.db, s.sql.insert, slices.Concat([]any{key}, r.values(), []any{ttl.Microseconds()})...)
 	if err == nil {
-		return changed(res)
+		return n > 0, nil
 	}
 	// In MySQL a row that exists is an error, which drivers have no common way to say.
 	if there, lookErr := read(ctx, s.db, s.sql.look, key); lookErr == nil && there != nil {
@@ -115,36 +132,12 @@ func (s *Store) insert(ctx context.Context, key string, r *row, ttl time.Duratio
 	return false, err
 }
 
-// beginAgain begins a run in a row that exists. found is whether it does.
-func (s *Store) beginAgain(ctx context.Context, c *idempotency.Claim) (rec idempotency.Record, found bool, err error) {
-	err = s.inTx(ctx, func(q querier) error {
-		r, err := read(ctx, q, s.sql.lock, c.Key)
-		if r == nil || err != nil {
-			return err
-		}
-		found = true
-		next, begun, err := r.Next(*c, r.isVoid(c.Run))
-		rec = next
-		if err != nil || !begun {
-			return err
-		}
-		rec.Began = time.UnixMicro(r.now)
-		_, err = q.ExecContext(ctx, s.sql.begin, fingerprint(&next), next.Run, next.Token, next.Earlier, next.Silent,
-			formatVoids(r.voids), c.TTL.Microseconds(), c.Key)
-		return err
-	})
-	return rec, found, err
-}
-
-// fingerprint returns what is stored of a record's fingerprint.
-func fingerprint(r *idempotency.Record) []byte {
-	if r.State == idempotency.None {
-		return []byte{}
+// execute executes a statement, and returns how many rows it has changed.
+func execute(ctx context.Context, q querier, statement string, args ...any) (int, error) {
+	res, err := q.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
 	}
-	return r.Fingerprint[:]
-}
-
-func changed(res sql.Result) (bool, error) {
 	n, err := res.RowsAffected()
-	return n > 0, err
+	return int(n), err
 }

@@ -58,6 +58,18 @@ func read(ctx context.Context, q querier, statement, key string) (*row, error) {
 	return &r, nil
 }
 
+// values returns the columns that change together, in the order of updateSQL.
+func (r *row) values() []any {
+	fingerprint, returned := r.Fingerprint[:], 0
+	if r.State == idempotency.None {
+		fingerprint = []byte{}
+	}
+	if r.Returned {
+		returned = 1
+	}
+	return []any{r.State.String(), fingerprint, r.Run, r.Token, r.Earlier, r.Silent, returned, formatVoids(r.voids)}
+}
+
 func parseState(s string) (idempotency.State, error) {
 	for state := idempotency.None; state <= idempotency.Done; state++ {
 		if state.String() == s {
@@ -83,14 +95,11 @@ func parseVoids(text string) (voids []voidRun) {
 }
 
 func formatVoids(voids []voidRun) string {
-	var b strings.Builder
+	texts := make([]string, len(voids))
 	for i, v := range voids {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(v.run + ":" + strconv.FormatInt(v.made, 10))
+		texts[i] = v.run + ":" + strconv.FormatInt(v.made, 10)
 	}
-	return b.String()
+	return strings.Join(texts, " ")
 }
 
 // inTx runs f in a transaction of its own. If it returns an error that isLocked reports, nothing has changed.
@@ -111,7 +120,7 @@ func (s *Store) inTx(ctx context.Context, f func(querier) error) error {
 
 // immediately is inTx for SQLite, where database/sql begins transactions that do not lock. Two of them could both read a record,
 // and then one could not write.
-func (s *Store) immediately(ctx context.Context, f func(querier) error) (err error) {
+func (s *Store) immediately(ctx context.Context, f func(querier) error) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return err
@@ -123,23 +132,15 @@ func (s *Store) immediately(ctx context.Context, f func(querier) error) (err err
 		}
 		return err
 	}
-	done := false
-	defer func() {
-		if done {
-			return
-		}
-		if _, err := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); err != nil {
+	if err = f(conn); err == nil {
+		_, err = conn.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		if _, open := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); open != nil {
 			discard(conn)
 		}
-	}()
-	if err := f(conn); err != nil {
-		return err
 	}
-	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
-		return err
-	}
-	done = true
-	return nil
+	return err
 }
 
 // discard closes the connection, which may be in a transaction, for good.
