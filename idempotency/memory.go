@@ -29,7 +29,7 @@ var memories sync.Map
 
 func memoryOf(locks *inproc.Locks) *memory {
 	key := weak.Make(locks)
-	m, found := memories.LoadOrStore(key, &memory{})
+	m, found := memories.LoadOrStore(key, &memory{records: make(map[string]*memoryRecord)})
 	if !found {
 		runtime.AddCleanup(locks, func(key weak.Pointer[inproc.Locks]) { memories.Delete(key) }, key)
 	}
@@ -60,9 +60,6 @@ func (m *memory) at(key string) *memoryRecord {
 }
 
 func (m *memory) put(key string, r *memoryRecord, ttl time.Duration) {
-	if m.records == nil {
-		m.records = make(map[string]*memoryRecord)
-	}
 	if ttl > 0 {
 		r.expires = time.Now().Add(ttl)
 	}

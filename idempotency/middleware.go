@@ -20,10 +20,12 @@ func (r *Runner) CheckPolicy(p Policy) error {
 	case r.locker == nil:
 		return errors.New("the Runner was not made by New")
 	case !p.isValid():
-		return fmt.Errorf("%w: the Policy is not set; choose RunAgain, Refuse or Recover", lockmw.ErrInvalidOption)
+		return errNoPolicy
 	}
 	return nil
 }
+
+var errNoPolicy = fmt.Errorf("%w: the Policy is not set; choose RunAgain, Refuse or Recover", lockmw.ErrInvalidOption)
 
 // MaxBody returns the greatest size, in bytes, of a body that is kept: see WithMaxBody.
 func (r *Runner) MaxBody() int { return r.maxBody }

@@ -23,8 +23,8 @@ type records interface {
 	void(held context.Context, hold *lockmw.Hold, c *claim, err error)
 	// finish ends a run as Store.End does, and releases its lock in any case.
 	finish(run *Run, e End) (bool, error)
-	// end ends a run whose lock someone else has, or the caller.
-	end(ctx context.Context, e End) (bool, error)
+	// End ends a run whose lock someone else has, or the caller.
+	End(ctx context.Context, e End) (bool, error)
 }
 
 // storeRecords are the records in a Store.
@@ -53,8 +53,6 @@ func (s *storeRecords) begin(held context.Context, hold *lockmw.Hold, c *claim) 
 	}
 	return s.Begin(held, c.Claim)
 }
-
-func (s *storeRecords) end(ctx context.Context, e End) (bool, error) { return s.End(ctx, e) }
 
 func (s *storeRecords) finish(run *Run, e End) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(run.ctx), endTimeout)

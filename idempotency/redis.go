@@ -33,20 +33,19 @@ func (s *redisRecords) lock(ctx context.Context, c *claim) (context.Context, *lo
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	of, ok := s.kind.RecordOf(hold, c.redis)
-	if !ok {
+	var ok bool
+	if c.record, ok = s.kind.RecordOf(hold, c.redis); !ok {
 		_ = hold.Unlock() // nothing has run
 		return nil, nil, nil, fmt.Errorf("%w: the context already holds the lock of the key, or the Locker does not pass options on", lockmw.ErrInvalidOption)
 	}
-	if earlier, opened := of.Opened(); opened {
+	if earlier, opened := c.record.Opened(); opened {
 		return held, hold, &Record{State: Open, Fingerprint: c.Fingerprint, Run: c.Run, Token: hold.Token(), Earlier: earlier}, nil
 	}
 	return held, hold, nil, nil
 }
 
-func (s *redisRecords) begin(held context.Context, hold *lockmw.Hold, c *claim) (Record, error) {
-	of, _ := s.kind.RecordOf(hold, c.redis)
-	rec, err := of.BeginRecord(held, c.redis)
+func (s *redisRecords) begin(held context.Context, _ *lockmw.Hold, c *claim) (Record, error) {
+	rec, err := c.record.BeginRecord(held, c.redis)
 	if err != nil {
 		return Record{}, err
 	}
@@ -55,19 +54,17 @@ func (s *redisRecords) begin(held context.Context, hold *lockmw.Hold, c *claim) 
 
 // void lets the release make the run void, which may have begun.
 func (s *redisRecords) void(_ context.Context, hold *lockmw.Hold, c *claim, _ error) {
-	of, _ := s.kind.RecordOf(hold, c.redis)
-	of.EndWith(&core.RecordEnd{Run: c.Run, Outcome: "void"})
+	c.record.EndWith(&core.RecordEnd{Run: c.Run, Outcome: "void"})
 	_ = hold.Unlock()
 }
 
 func (s *redisRecords) finish(run *Run, e End) (bool, error) {
-	of, _ := s.kind.RecordOf(run.hold, run.claim.redis)
-	of.EndWith(e.toCore())
+	run.claim.record.EndWith(e.toCore())
 	_ = run.hold.Unlock() // a failed release only delays the next call
-	return of.Recorded()
+	return run.claim.record.Recorded()
 }
 
-func (s *redisRecords) end(ctx context.Context, e End) (bool, error) {
+func (s *redisRecords) End(ctx context.Context, e End) (bool, error) {
 	return s.locks.EndRecord(ctx, e.Key, e.toCore())
 }
 

@@ -37,7 +37,7 @@ func (r *Runner) resolve(ctx context.Context, key Key, run string, answer *Answe
 		return lockError(err)
 	}
 	defer func() { _ = hold.Unlock() }() // the outcome is recorded
-	ok, err := r.records.end(ctx, end)
+	ok, err := r.records.End(ctx, end)
 	switch {
 	case err != nil:
 		return unavailable(err)

@@ -69,16 +69,15 @@ func newRunner(l lockmw.Locker, opts []Option) (*Runner, error) {
 
 // recordsOf returns the records for the locks of l.
 func (r *Runner) recordsOf(l lockmw.Locker) (records, error) {
+	var kind core.Kind
+	var locks core.Locks
 	k, known := kinds.Of(l)
-	if !known {
-		if r.store == nil {
-			return nil, fmt.Errorf("a %T needs WithStore: %w", l, errors.ErrUnsupported)
-		}
-		return &storeRecords{r.store, l, r.lock}, nil
+	if known {
+		kind, locks = k.Kind(), k.Locks()
 	}
-	local, isLocal := k.Locks().(*inproc.Locks)
-	locks, onRedis := k.Locks().(core.RecordLocks)
-	switch kind := k.Kind(); {
+	local, isLocal := locks.(*inproc.Locks)
+	redis, isRedis := locks.(core.RecordLocks)
+	switch {
 	case kind.Mode == core.Read || kind.Permits > 0:
 		return nil, fmt.Errorf("the locks of a %T may have several holders: %w", l, errors.ErrUnsupported)
 	case isLocal && r.store != nil:
@@ -87,8 +86,8 @@ func (r *Runner) recordsOf(l lockmw.Locker) (records, error) {
 		return &storeRecords{memoryOf(local), l, r.lock}, nil
 	case r.store != nil:
 		return &storeRecords{r.store, l, r.lock}, nil
-	case onRedis:
-		return &redisRecords{l, k, locks, r.lock}, nil
+	case isRedis:
+		return &redisRecords{l, k, redis, r.lock}, nil
 	}
 	return nil, fmt.Errorf("a %T needs WithStore: %w", l, errors.ErrUnsupported)
 }
@@ -99,8 +98,11 @@ type claim struct {
 	caller context.Context
 	key    Key
 	policy Policy
-	lock   []lockmw.Option   // of this call
-	redis  *core.RecordClaim // set by redisRecords
+	lock   []lockmw.Option // of this call
+
+	// Set by redisRecords.
+	redis  *core.RecordClaim
+	record core.RecordHold // the hold of the call
 }
 
 // Begin asks whether the work of a key is to run now. It is for middleware; Do is simpler for a function.
@@ -165,7 +167,7 @@ func (r *Runner) checkCall(ctx context.Context, key Key, policy Policy) error {
 	case ctx == nil:
 		return fmt.Errorf("%w: the context is nil", lockmw.ErrInvalidOption)
 	case !policy.isValid():
-		return fmt.Errorf("%w: the Policy is not set; choose RunAgain, Refuse or Recover", lockmw.ErrInvalidOption)
+		return errNoPolicy
 	}
 	if err := key.check(); err != nil {
 		return err
@@ -214,10 +216,11 @@ func (r *Runner) beginUnder(held context.Context, c *claim, hold *lockmw.Hold) (
 			passedOn = true
 			return newRun(held, r, c, hold, &rec), nil
 		}
-		if run, err := r.settled(c, &rec); run != nil || err != nil {
-			return run, err
+		run, err := r.settled(c, &rec)
+		if run == nil && err == nil {
+			run, err = r.unfinished(held, c, &rec)
 		}
-		if again, run, err := r.unfinished(held, c, &rec); !again {
+		if run != nil || err != nil {
 			return run, err
 		}
 	}
@@ -274,35 +277,34 @@ func (c *claim) unfinished(rec *Record) *Unfinished {
 	}
 }
 
-// unfinished decides about a record that an earlier run has left open. again is whether to try to begin once more.
-func (r *Runner) unfinished(held context.Context, c *claim, rec *Record) (again bool, run *Run, err error) {
+// unfinished returns what a call gets for a record that an earlier run has left open; neither if the call is to begin once more.
+func (r *Runner) unfinished(held context.Context, c *claim, rec *Record) (*Run, error) {
 	u := c.unfinished(rec)
 	if c.policy.recover == nil {
-		return false, nil, &Error{Op: "begin", Err: ErrUnknownOutcome, Unfinished: u}
+		return nil, &Error{Op: "begin", Err: ErrUnknownOutcome, Unfinished: u}
 	}
 	answer, err := c.policy.recover(held, *u)
 	switch {
 	case errors.Is(err, ErrNotDone) && !u.Committed:
-		_, err := r.records.end(held, End{Key: c.Key, Run: rec.Run, Outcome: Forget})
-		if err != nil {
-			return false, nil, unavailable(err)
+		if _, err := r.records.End(held, End{Key: c.Key, Run: rec.Run, Outcome: Forget}); err != nil {
+			return nil, unavailable(err)
 		}
-		return true, nil, nil
+		return nil, nil
 	case err != nil:
-		return false, nil, &Error{Op: "begin", Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, err), Unfinished: u}
+		return nil, &Error{Op: "begin", Err: fmt.Errorf("%w: %w", ErrUnknownOutcome, err), Unfinished: u}
 	}
 	end, err := r.keeping(c.Key, rec.Run, &answer)
 	kept := false
 	if err == nil {
-		kept, err = r.records.end(held, end)
+		kept, err = r.records.End(held, end)
 	}
-	if err == nil && !kept { // the run has ended meanwhile: the record says how
-		return true, nil, nil
+	switch {
+	case err != nil:
+		return nil, &Error{Op: "begin", Err: fmt.Errorf("%w: the answer that was found could not be recorded", ErrUnknownOutcome), Unfinished: u}
+	case !kept: // the run has ended meanwhile: the record says how
+		return nil, nil
 	}
-	if err != nil {
-		return false, nil, &Error{Op: "begin", Err: fmt.Errorf("%w: the answer that was found could not be recorded", ErrUnknownOutcome), Unfinished: u}
-	}
-	return false, &Run{replay: &answer, id: rec.Run}, nil
+	return &Run{replay: &answer, id: rec.Run}, nil
 }
 
 // keeping returns the end of a run that has answered.
