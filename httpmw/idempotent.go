@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/logged"
+	"github.com/lockmw/go/internal/withhold"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -219,14 +220,5 @@ func isUnderTimeout(w http.ResponseWriter, r *http.Request) bool {
 	if _, runs := idempotency.FromContext(r.Context()); !runs {
 		return false
 	}
-	for {
-		if fmt.Sprintf("%T", w) == "*http.timeoutWriter" {
-			return true
-		}
-		wrapper, wraps := w.(interface{ Unwrap() http.ResponseWriter })
-		if !wraps {
-			return false
-		}
-		w = wrapper.Unwrap()
-	}
+	return withhold.Contains(w, func(w http.ResponseWriter) bool { return fmt.Sprintf("%T", w) == "*http.timeoutWriter" })
 }

@@ -114,8 +114,7 @@ func tooLate(hold waitlimit.Unlocker, contexts ...context.Context) error {
 // handler stops waiting for its client.
 func (g *guard[K]) run(locked *http.Request, w http.ResponseWriter, r *http.Request, client *slowclient.Guard, next http.Handler, hold waitlimit.Unlocker) {
 	ctx := locked.Context()
-	wrapped, response := withhold.Wrap(ctx, w, lossOf)
-	response.SetGate(client)
+	wrapped, response := withhold.Wrap(ctx, w, lossOf, client)
 	returned := false
 	defer func() {
 		client.Close()

@@ -31,7 +31,7 @@ func wrapAny(w http.ResponseWriter, r *Response) http.ResponseWriter {
 		Flush: func(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
 			return func() {
 				if r.enter() == nil {
-					defer r.leave()
+					defer r.gate.EndWrite()
 					next()
 				}
 			}

@@ -21,6 +21,13 @@ func isVoid(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// noGate is the gate of a response whose writes nobody watches.
+type noGate struct{}
+
+func (noGate) BeginWrite() {}
+func (noGate) EndWrite()   {}
+func (noGate) Close()      {}
+
 // A handler works, and may find that its work is void.
 type handler func(w http.ResponseWriter, r *http.Request, void func())
 
@@ -29,7 +36,7 @@ func guard(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		wrapped, response := withhold.Wrap(ctx, w, isVoid)
+		wrapped, response := withhold.Wrap(ctx, w, isVoid, noGate{})
 		h(wrapped, r.WithContext(ctx), func() { cancel(errVoid) })
 		if isVoid(ctx) != nil && !response.Begun() {
 			response.Withdraw(w.Header())

@@ -43,16 +43,22 @@ type unwrapper interface{ Unwrap() http.ResponseWriter }
 
 // CanHijack reports whether an http.ResponseController finds a Hijack.
 func CanHijack(w http.ResponseWriter) bool {
-	for {
-		if _, hijacks := w.(http.Hijacker); hijacks {
-			return true
-		}
+	return Contains(w, func(w http.ResponseWriter) bool {
+		_, hijacks := w.(http.Hijacker)
+		return hijacks
+	})
+}
+
+// Contains reports whether is returns true for w or one of the writers that an http.ResponseController finds in it.
+func Contains(w http.ResponseWriter, is func(http.ResponseWriter) bool) bool {
+	for !is(w) {
 		wrapper, wraps := w.(unwrapper)
 		if !wraps {
 			return false
 		}
 		w = wrapper.Unwrap()
 	}
+	return true
 }
 
 type hidden struct{ passage }
@@ -71,10 +77,8 @@ func (p passage) FlushError() error {
 	if err := p.response.refused(); err != nil {
 		return err
 	}
-	if gate := p.response.gate; gate != nil {
-		gate.BeginWrite()
-		defer gate.EndWrite()
-	}
+	p.response.gate.BeginWrite()
+	defer p.response.gate.EndWrite()
 	err := http.NewResponseController(p.ResponseWriter).Flush()
 	if !errors.Is(err, http.ErrNotSupported) {
 		p.response.begun.Store(true)

@@ -18,7 +18,6 @@ import (
 type Response struct {
 	work
 	begun atomic.Bool // by a status other than 1xx, a body, or because the connection was taken over
-	gate  Gate        // nil: none
 }
 
 // A Gate is notified of calls that may wait for the client.
@@ -28,13 +27,11 @@ type Gate interface {
 	Close() // the connection was taken over
 }
 
-// SetGate makes g the gate of the response. Call it before the handler.
-func (r *Response) SetGate(g Gate) { r.gate = g }
-
 // A work is the handler's work, which may become void.
 type work struct {
 	ctx     context.Context
 	void    func(context.Context) error
+	gate    Gate
 	cookies int // cookies that were set before
 }
 
@@ -67,19 +64,13 @@ func (r *Response) begin() error {
 	return err
 }
 
-// enter calls begin and begins a write. The caller has to call leave after the write.
+// enter calls begin and begins a write. If it returns nil, the caller ends the write.
 func (r *Response) enter() error {
 	err := r.begin()
-	if err == nil && r.gate != nil {
+	if err == nil {
 		r.gate.BeginWrite()
 	}
 	return err
-}
-
-func (r *Response) leave() {
-	if r.gate != nil {
-		r.gate.EndWrite()
-	}
 }
 
 // write calls next as one write of b, unless that is refused.
@@ -87,7 +78,7 @@ func write[T []byte | string](r *Response, next func(T) (int, error), b T) (int,
 	if err := r.enter(); err != nil {
 		return 0, err
 	}
-	defer r.leave()
+	defer r.gate.EndWrite()
 	return next(b)
 }
 
@@ -96,7 +87,7 @@ func (r *Response) flush(next func() error) error {
 	if err := r.enter(); err != nil {
 		return err
 	}
-	defer r.leave()
+	defer r.gate.EndWrite()
 	return next()
 }
 
@@ -119,9 +110,7 @@ func (r *Response) hijack(next func() (net.Conn, *bufio.ReadWriter, error)) (net
 	conn, buf, err := next()
 	if err == nil {
 		r.begun.Store(true)
-		if r.gate != nil {
-			r.gate.Close()
-		}
+		r.gate.Close()
 	}
 	return conn, buf, err
 }
@@ -147,9 +136,6 @@ func (r *Response) readFrom(w io.Writer, next func(io.Reader) (int64, error), sr
 // copyFrom copies src with next as one write, without the times in which src is read, which may also be slow. A file is passed
 // on unchanged, because the system may copy it.
 func (r *Response) copyFrom(next func(io.Reader) (int64, error), src io.Reader) (int64, error) {
-	if r.gate == nil {
-		return next(src)
-	}
 	r.gate.BeginWrite()
 	defer r.gate.EndWrite()
 	if isFile(src) {
