@@ -39,7 +39,7 @@ type config struct {
 	methods     []string                                        // nil: all
 	onError     func(http.ResponseWriter, *http.Request, error) // nil: WriteError
 	name        string                                          // of the lock, in logs; "": the kind of its key
-	unavailable loglimit.Limit                                  // of lines about unavailable locks
+	refusals    loglimit.Limit                                  // of lines about refused requests
 	invalid     loglimit.Limit                                  // of lines about invalid keys
 	longestWait time.Duration                                   // 0: the wait has a limit already
 	waits       bool                                            // for a busy lock, as far as is known

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/logged"
+	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/slowclient"
 	"github.com/lockmw/go/internal/waitlimit"
 	"github.com/lockmw/go/internal/withhold"
@@ -128,8 +130,8 @@ func (g *guard[K]) run(locked *http.Request, w http.ResponseWriter, r *http.Requ
 		case lost != nil && returned && !response.Begun():
 			response.Withdraw(w.Header())
 			g.fail(w, r, fmt.Errorf("%w: %w", lockmw.ErrLost, lost))
-		case core.IsLoss(err):
-			g.logLoss(r, err)
+		case core.IsLoss(err): // the response does not show it
+			g.log(r, slog.LevelWarn, "httpmw: the lock was lost while the request was handled", err)
 		}
 		// A panic in next continues from here.
 	}()
@@ -184,11 +186,11 @@ func answerNobody(w http.ResponseWriter) {
 func (c *config) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch p := problemOf(err); {
 	case p.Status == http.StatusInternalServerError:
-		c.logError(r, err)
+		c.log(r, slog.LevelError, "httpmw: a request failed because of its lock", err)
 	case p.Type == problemUnavailable.Type && !errors.Is(err, lockmw.ErrNotRequested):
-		c.logUnavailable(r, err)
-	case errors.Is(err, idempotency.ErrUnknownOutcome):
-		c.logRefusedRun(r, err)
+		c.logRefusal(r, loglimit.KindOf(err), "its lock is unavailable", err)
+	case errors.Is(err, idempotency.ErrUnknownOutcome): // the line has what an operator needs for Runner.Resolve
+		c.logRefusal(r, "unknown outcome", "the outcome of an earlier run is unknown", err)
 	case p == problemKey, p == problemTooLarge:
 		c.logKey(r, err)
 	}
