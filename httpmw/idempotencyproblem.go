@@ -11,16 +11,16 @@ import (
 )
 
 var (
-	problemNoIdempotencyKey = problem{"idempotency-key-missing", "Bad request", http.StatusBadRequest, "The request has no Idempotency-Key.", 0}
-	problemIdempotencyKey   = problem{"idempotency-key-invalid", "Bad request", http.StatusBadRequest, "The request must have one Idempotency-Key of 1 to 255 visible ASCII characters.", 0}
-	problemUnreadable       = problem{"about:blank", "Bad request", http.StatusBadRequest, "The request body could not be read.", 0}
-	problemIdempotencyBody  = problem{"idempotency-body-too-large", "Content too large", http.StatusRequestEntityTooLarge, "The body of a request with an Idempotency-Key is too long.", 0}
-	problemInFlight         = problem{"idempotency-in-flight", "Still being handled", http.StatusConflict, "The first request with this Idempotency-Key is still being handled.", 0}
-	problemUnknownOutcome   = problem{"idempotency-unknown-outcome", "Unknown outcome", http.StatusConflict, "An earlier request with this Idempotency-Key has ended without an answer, and may have been handled in part.", 0}
-	problemDone             = problem{"idempotency-done", "Already done", http.StatusConflict, "The request with this Idempotency-Key has been handled. Its answer cannot be repeated.", 0}
-	problemKeyExpired       = problem{"idempotency-key-expired", "Key expired", http.StatusConflict, "The Idempotency-Key is too old. The request may have been handled.", 0}
-	problemReused           = problem{"idempotency-key-reused", "Key used twice", http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request.", 0}
-	problemMaybeDone        = problem{"idempotency-maybe-done", "Not recorded", http.StatusInternalServerError, "The request has been handled, perhaps in part, but its answer could not be recorded.", 0}
+	problemNoIdempotencyKey = newProblem("idempotency-key-missing", "Bad request", http.StatusBadRequest, "The request has no Idempotency-Key.")
+	problemIdempotencyKey   = newProblem("idempotency-key-invalid", "Bad request", http.StatusBadRequest, "The request must have one Idempotency-Key of 1 to 255 visible ASCII characters.")
+	problemUnreadable       = newProblem("about:blank", "Bad request", http.StatusBadRequest, "The request body could not be read.")
+	problemIdempotencyBody  = newProblem("idempotency-body-too-large", "Content too large", http.StatusRequestEntityTooLarge, "The body of a request with an Idempotency-Key is too long.")
+	problemInFlight         = newProblem("idempotency-in-flight", "Still being handled", http.StatusConflict, "The first request with this Idempotency-Key is still being handled.")
+	problemUnknownOutcome   = newProblem("idempotency-unknown-outcome", "Unknown outcome", http.StatusConflict, "An earlier request with this Idempotency-Key has ended without an answer, and may have been handled in part.")
+	problemDone             = newProblem("idempotency-done", "Already done", http.StatusConflict, "The request with this Idempotency-Key has been handled. Its answer cannot be repeated.")
+	problemKeyExpired       = newProblem("idempotency-key-expired", "Key expired", http.StatusConflict, "The Idempotency-Key is too old. The request may have been handled.")
+	problemReused           = newProblem("idempotency-key-reused", "Key used twice", http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request.")
+	problemMaybeDone        = newProblem("idempotency-maybe-done", "Not recorded", http.StatusInternalServerError, "The request has been handled, perhaps in part, but its answer could not be recorded.")
 )
 
 // A refusedError knows its problem.

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
+	"github.com/lockmw/go/internal/retrydelay"
 	"github.com/lockmw/go/internal/withhold"
 	"github.com/lockmw/go/lockmw"
 )
@@ -17,23 +20,29 @@ const opKey = "key"
 // A problem is the body of an error response (RFC 9457). Its texts are constants, so that neither the key nor the text of an
 // error reaches a client.
 type problem struct {
-	Type         string `json:"type"`
-	Title        string `json:"title"`
-	Status       int    `json:"status"`
-	Detail       string `json:"detail"`
-	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	Type           string `json:"type"`
+	Title          string `json:"title"`
+	Status         int    `json:"status"`
+	Detail         string `json:"detail"`
+	RetryAfterMS   int64  `json:"retry_after_ms,omitempty"`
+	AnswerStatus   int    `json:"answer_status,omitempty"` // of an earlier request that was handled
+	AnswerLocation string `json:"answer_location,omitempty"`
+}
+
+func newProblem(name, title string, status int, detail string) problem {
+	return problem{Type: name, Title: title, Status: status, Detail: detail}
 }
 
 var (
-	problemBusy        = problem{"lock-busy", "Busy", http.StatusConflict, "Another request for the same thing is being handled.", 0}
-	problemTimeout     = problem{"lock-timeout", "Still busy", http.StatusServiceUnavailable, "Other requests for the same thing did not finish in time.", 0}
-	problemWaiters     = problem{"lock-too-many-waiters", "Too many requests are waiting", http.StatusServiceUnavailable, "Too many requests for the same thing are waiting.", 0}
-	problemUnavailable = problem{"lock-unavailable", "Temporarily unavailable", http.StatusServiceUnavailable, "The request cannot be coordinated with others at the moment.", 0}
-	problemLost        = problem{"lock-lost", "Lock lost", http.StatusInternalServerError, "The request lost its lock before it was finished; it may have been handled in part.", 0}
-	problemKey         = problem{"lock-invalid-key", "Bad request", http.StatusBadRequest, "The part of the request that identifies its subject is missing or not valid.", 0}
-	problemTooLarge    = problem{"lock-body-too-large", "Content too large", http.StatusRequestEntityTooLarge, "The request body is too long.", 0}
-	problemClaim       = problem{"lock-no-claim", "Unauthorized", http.StatusUnauthorized, "The request is not authenticated.", 0}
-	problemInternal    = problem{"about:blank", "Internal server error", http.StatusInternalServerError, "The server failed to handle the request.", 0}
+	problemBusy        = newProblem("lock-busy", "Busy", http.StatusConflict, "Another request for the same thing is being handled.")
+	problemTimeout     = newProblem("lock-timeout", "Still busy", http.StatusServiceUnavailable, "Other requests for the same thing did not finish in time.")
+	problemWaiters     = newProblem("lock-too-many-waiters", "Too many requests are waiting", http.StatusServiceUnavailable, "Too many requests for the same thing are waiting.")
+	problemUnavailable = newProblem("lock-unavailable", "Temporarily unavailable", http.StatusServiceUnavailable, "The request cannot be coordinated with others at the moment.")
+	problemLost        = newProblem("lock-lost", "Lock lost", http.StatusInternalServerError, "The request lost its lock before it was finished; it may have been handled in part.")
+	problemKey         = newProblem("lock-invalid-key", "Bad request", http.StatusBadRequest, "The part of the request that identifies its subject is missing or not valid.")
+	problemTooLarge    = newProblem("lock-body-too-large", "Content too large", http.StatusRequestEntityTooLarge, "The request body is too long.")
+	problemClaim       = newProblem("lock-no-claim", "Unauthorized", http.StatusUnauthorized, "The request is not authenticated.")
+	problemInternal    = newProblem("about:blank", "Internal server error", http.StatusInternalServerError, "The server failed to handle the request.")
 )
 
 // problemOf returns the problem that err is for a client.
@@ -81,6 +90,15 @@ func (p problem) about(e *lockmw.Error) problem {
 	return p
 }
 
+// withRetryAfter returns p with the time for another try; e may be nil.
+func (p problem) withRetryAfter(e *lockmw.Error) problem {
+	p.RetryAfterMS = roundUp(int64(retrydelay.Of(e)), int64(time.Millisecond))
+	return p
+}
+
+// roundUp returns n in units, rounded up. n is not negative.
+func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit }
+
 // WriteError writes the response to a request that was refused because of its lock. It is the default error handler;
 // docs/http.md and docs/idempotency.md list the statuses. The body is application/problem+json, without the key and without the text of err. An error
 // that comes neither from lockmw or idempotency nor from this package is a 500. WriteError does not log: the middleware logs every 500, and the
@@ -103,14 +121,9 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	if p.Status == http.StatusUnauthorized && h.Get("Www-Authenticate") == "" {
 		h.Set("Www-Authenticate", "Bearer") // a 401 must have a challenge (RFC 9110, 15.5.2)
 	}
-	if after := p.retryAfterHeader(); after != "" {
-		h.Set("Retry-After", after)
+	if p.RetryAfterMS > 0 {
+		h.Set("Retry-After", strconv.FormatInt(roundUp(p.RetryAfterMS, 1000), 10))
 	}
 	w.WriteHeader(p.Status)
-	// It fails only if the client has disconnected.
-	if done, ok := errors.AsType[*doneError](err); ok {
-		_ = json.NewEncoder(w).Encode(done.problem(p))
-		return
-	}
-	_ = json.NewEncoder(w).Encode(p)
+	_ = json.NewEncoder(w).Encode(p) // fails only if the client has disconnected
 }

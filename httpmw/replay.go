@@ -95,22 +95,16 @@ func change(h, from, to http.Header) {
 	}
 }
 
-// A doneError refuses a request whose work is done, and whose answer was not kept or does not suit it.
-type doneError struct {
-	error
-	first *idempotency.Answer
-}
-
-func (e *doneError) Unwrap() error { return e.error }
-
-// replay sends the recorded answer.
+// replay sends the recorded answer. If it was not kept, or the client cannot read it, the client learns of it what can be told.
 func (m *idempotent) replay(w http.ResponseWriter, r *http.Request, answer *idempotency.Answer) {
 	status := answer.Status
 	if status == 0 { // of a function of Recover, or of an operator
 		status = http.StatusOK
 	}
 	if answer.NoBody || status < 200 || status > 999 || !accepts(r.Header, answer.Header) {
-		m.refuse(w, r, &doneError{&idempotency.Error{Op: "begin", Err: idempotency.ErrDone}, answer}, false)
+		p := problemDone
+		p.AnswerStatus, p.AnswerLocation = answer.Status, http.Header(answer.Header).Get("Location")
+		m.refuse(w, r, &refusedError{p, &idempotency.Error{Op: "begin", Err: idempotency.ErrDone}}, false)
 		return
 	}
 	h := w.Header()
@@ -171,16 +165,4 @@ func weight(params string) float64 {
 		return 0
 	}
 	return q
-}
-
-// A doneProblem tells the client of the first answer what can be told.
-type doneProblem struct {
-	problem
-	AnswerStatus   int    `json:"answer_status,omitempty"`
-	AnswerLocation string `json:"answer_location,omitempty"`
-}
-
-func (e *doneError) problem(p problem) doneProblem {
-	location := http.Header(e.first.Header).Get("Location")
-	return doneProblem{p, e.first.Status, location}
 }
