@@ -31,11 +31,8 @@ func WithRequired() IdempotentOption {
 // 200 to 399.
 func WithKept(f func(status int) bool) IdempotentOption {
 	return idempotentOption{Setting: func(m *idempotent) error {
-		if f == nil {
-			return fmt.Errorf("%w: WithKept(nil)", lockmw.ErrInvalidOption)
-		}
 		m.kept = f
-		return nil
+		return middleware.CheckGiven("WithKept", f)
 	}}
 }
 
@@ -73,10 +70,7 @@ func WithStreaming() IdempotentOption {
 // header such as X-Tenant matters. f must not change body. Its errors have the statuses of a KeyFunc's.
 func WithFingerprint(f func(r *http.Request, body []byte) ([]byte, error)) IdempotentOption {
 	return idempotentOption{Setting: func(m *idempotent) error {
-		if f == nil {
-			return fmt.Errorf("%w: WithFingerprint(nil)", lockmw.ErrInvalidOption)
-		}
 		m.identify = f
-		return nil
+		return middleware.CheckGiven("WithFingerprint", f)
 	}}
 }

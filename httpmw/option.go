@@ -84,11 +84,8 @@ func WithMethods(methods ...string) Option {
 // response has begun.
 func WithErrorHandler(h func(http.ResponseWriter, *http.Request, error)) SharedOption {
 	return sharedOption{httpOption: httpOption{Setting: func(c *config) error {
-		if h == nil {
-			return fmt.Errorf("%w: WithErrorHandler(nil)", lockmw.ErrInvalidOption)
-		}
 		c.onError = h
-		return nil
+		return middleware.CheckGiven("WithErrorHandler", h)
 	}}}
 }
 
@@ -99,25 +96,21 @@ func newConfig(name string, locker lockmw.Locker, noKey bool, opts []Option) *co
 	if noKey {
 		panic(fmt.Sprintf("httpmw: %s: the key function is nil", name))
 	}
-	c := &config{
-		locker: locker,
-		lock:   []lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(defaultMaxHold))},
-	}
+	c := &config{locker: locker}
 	given := middleware.Split(c, "httpmw: "+name, opts)
 	policy, err := middleware.CheckLock(locker, given, "WithPlace: all requests would share one place in the queue")
 	if err != nil {
 		panic(fmt.Errorf("httpmw: %s: %w", name, err))
 	}
-	c.lock = append(c.lock, given...)
-	c.limitWait(policy.Wait)
+	defaults := lockmw.WithDefaults(lockmw.WithWait(0), lockmw.WithMaxHold(defaultMaxHold))
+	c.lock = slices.Clip(append([]lockmw.Option{defaults}, given...))
 	c.name = policy.Name
-	c.lock = slices.Clip(c.lock)
+	c.limitWait(locker, policy.Wait)
 	return c
 }
 
 // limitWait finds out whether requests wait, and limits a wait without a limit. given is the wait of the options, or Forever.
-func (c *config) limitWait(given time.Duration) {
-	l, _ := c.locker.(lockmw.Locker)
+func (c *config) limitWait(l lockmw.Locker, given time.Duration) {
 	policy, known := kinds.PolicyOf(l, c.lock...)
 	if !known { // a foreign Locker may wait by default
 		policy, _ = lockmw.NewPolicy(c.lock...)

@@ -119,11 +119,8 @@ func WithPlaceKept(d time.Duration) Option {
 // is nil or WithOnBusy is not Snooze.
 func WithWaker(w *Waker) Option {
 	return jobOption{Setting: func(c *config) error {
-		if w == nil {
-			return fmt.Errorf("%w: WithWaker(nil)", lockmw.ErrInvalidOption)
-		}
 		c.waker = w
-		return nil
+		return middleware.CheckGiven("WithWaker", w)
 	}}
 }
 

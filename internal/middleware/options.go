@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -48,6 +49,14 @@ func CheckLock(l lockmw.Locker, opts []lockmw.Option, sharedPlace string) (lockm
 		err = lockmw.CheckOptions(l, opts...)
 	}
 	return policy, err
+}
+
+// CheckGiven checks that the value of the option with that name is not nil.
+func CheckGiven(name string, value any) error {
+	if option.IsNil(value) {
+		return fmt.Errorf("%w: %s(nil)", lockmw.ErrInvalidOption, name)
+	}
+	return nil
 }
 
 // CheckPlaceKept checks the value of a WithPlaceKept.
