@@ -1,7 +1,6 @@
 package httpmw
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/textproto"
@@ -25,12 +24,11 @@ func idempotencyKey(h http.Header) (string, error) {
 	if len(values) == 0 {
 		return "", errNoIdempotencyKey
 	}
-	key := textproto.TrimString(values[0])
-	var err error
+	key, valid := textproto.TrimString(values[0]), true
 	if strings.HasPrefix(key, `"`) {
-		key, err = unquoted(key)
+		key, valid = unquoted(key)
 	}
-	if err != nil || len(values) > 1 || key == "" || len(key) > idempotency.MaxID || strings.ContainsFunc(key, isInvisible) {
+	if !valid || len(values) > 1 || key == "" || len(key) > idempotency.MaxID || strings.ContainsFunc(key, isInvisible) {
 		return "", errIdempotencyKey
 	}
 	return key, nil
@@ -38,27 +36,17 @@ func idempotencyKey(h http.Header) (string, error) {
 
 func isInvisible(r rune) bool { return r <= ' ' || r > '~' }
 
-var errQuotes = errors.New("not a string")
+// What a backslash escapes in a string (RFC 9651, 3.3.3).
+var (
+	unescape      = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
+	removeEscaped = strings.NewReplacer(`\\`, "", `\"`, "")
+)
 
-// unquoted returns the value of a string (RFC 9651, 3.3.3).
-func unquoted(s string) (string, error) {
+// unquoted returns the value of a string that begins with a quote; false if it is not valid.
+func unquoted(s string) (value string, valid bool) {
 	inner, closed := strings.CutSuffix(s[1:], `"`)
-	if !closed {
-		return "", errQuotes
+	if !closed || strings.ContainsAny(removeEscaped.Replace(inner), `\"`) {
+		return "", false
 	}
-	var b strings.Builder
-	for i := 0; i < len(inner); i++ {
-		c := inner[i]
-		switch c {
-		case '\\':
-			if i++; i == len(inner) || inner[i] != '\\' && inner[i] != '"' {
-				return "", errQuotes
-			}
-			c = inner[i]
-		case '"':
-			return "", errQuotes
-		}
-		b.WriteByte(c)
-	}
-	return b.String(), nil
+	return unescape.Replace(inner), true
 }

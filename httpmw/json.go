@@ -36,20 +36,16 @@ func JSON(pointer string) Part {
 		panic(fmt.Sprintf("httpmw: JSON(%q): %v", pointer, err))
 	}
 	return func(r *http.Request) (string, error) {
-		value, err := valueAt(r, path)
+		text, err := readBody(r)
+		value := ""
+		if err == nil {
+			value, err = lookUp(text, path)
+		}
 		if err != nil && !errors.Is(err, lockmw.ErrNotRequested) {
 			err = invalid("JSON(%q): %w", pointer, err)
 		}
 		return value, err
 	}
-}
-
-func valueAt(r *http.Request, path []string) (string, error) {
-	text, err := readBody(r)
-	if err != nil {
-		return "", err
-	}
-	return lookUp(text, path)
 }
 
 // parsePointer returns the names and indices of a JSON pointer.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/lockmw"
@@ -95,13 +96,12 @@ func (f KeyFunc) checked(r *http.Request) (string, error) {
 
 func (f KeysFunc) checked(r *http.Request) ([]string, error) {
 	keys, err := f(r)
-	if err == nil && len(keys) == 0 {
+	switch {
+	case err != nil:
+	case len(keys) == 0:
 		err = fmt.Errorf("%w: no keys", lockmw.ErrInvalidKey)
-	}
-	for _, key := range keys {
-		if err == nil && key == "" {
-			err = keyed.ErrEmpty
-		}
+	case slices.Contains(keys, ""):
+		err = keyed.ErrEmpty
 	}
 	return keys, err
 }
