@@ -2,7 +2,6 @@ package rivermw
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -31,27 +30,18 @@ type parkedJob struct {
 }
 
 func newParkedJob(job *rivertype.JobRow) parkedJob {
-	return parkedJob{id: job.ID, attempt: job.Attempt - 1, snoozes: riverSnoozes(job)}
-}
-
-// riverSnoozes returns how often a job was snoozed, for whatever reason.
-func riverSnoozes(job *rivertype.JobRow) int {
-	var metadata struct {
-		Snoozes int `json:"snoozes"`
-	}
-	_ = json.Unmarshal(job.Metadata, &metadata)
-	return metadata.Snoozes
+	return parkedJob{id: job.ID, attempt: job.Attempt - 1, snoozes: snoozesOf(job).Snoozes}
 }
 
 // isStored reports whether the job is in the state that the snooze has put it into.
 func (j parkedJob) isStored(row *rivertype.JobRow) bool {
 	waits := row.State == rivertype.JobStateScheduled || row.State == rivertype.JobStateAvailable
-	return waits && row.Attempt == j.attempt && riverSnoozes(row) == j.snoozes+1
+	return waits && row.Attempt == j.attempt && snoozesOf(row).Snoozes == j.snoozes+1
 }
 
 // isComing reports whether river has not stored the snooze yet.
 func (j parkedJob) isComing(row *rivertype.JobRow) bool {
-	return row.State == rivertype.JobStateRunning && row.Attempt == j.attempt+1 && riverSnoozes(row) == j.snoozes
+	return row.State == rivertype.JobStateRunning && row.Attempt == j.attempt+1 && snoozesOf(row).Snoozes == j.snoozes
 }
 
 // A database wakes jobs through the public methods of a client.
@@ -64,12 +54,7 @@ func newDatabase[TTx any](driver riverdriver.Driver[TTx], begin func(context.Con
 	option.NotNil(begin, "rivermw: NewWaker: begin is nil")
 	// This client only inserts. It tells river's clients of a new job at most once in each FetchCooldown.
 	c := river.Config{FetchCooldown: time.Millisecond}
-	for i, o := range opts {
-		if o == nil {
-			panic(fmt.Sprintf("rivermw: NewWaker: option %d is nil", i+1))
-		}
-		o(&c)
-	}
+	option.Apply(&c, "rivermw: NewWaker", opts)
 	client, err := river.NewClient(driver, &c)
 	if err != nil {
 		return nil, fmt.Errorf("rivermw: NewWaker: %w", err)

@@ -21,4 +21,4 @@ func Parked(w *Waker) int {
 }
 
 // SnoozesOf returns how often in a row a job was snoozed because of its lock.
-func SnoozesOf(job *rivertype.JobRow) int { return snoozesOf(job) }
+func SnoozesOf(job *rivertype.JobRow) int { return snoozesOf(job).InARow }

@@ -14,16 +14,19 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// snoozesKey is the field of a job's metadata with the number of snoozes in a row because of its lock. river's own count, snoozes,
-// includes snoozes by the worker.
+// snoozesKey is the field of a job's metadata with the number of snoozes in a row because of its lock.
 const snoozesKey = "lockmw_snoozes"
 
-func snoozesOf(job *rivertype.JobRow) int {
-	var metadata struct {
-		Snoozes int `json:"lockmw_snoozes"`
-	}
-	_ = json.Unmarshal(job.Metadata, &metadata) // a number that somebody else has broken counts as none
-	return max(0, metadata.Snoozes)
+// A snoozeCount is the part of a job's metadata that counts its snoozes.
+type snoozeCount struct {
+	Snoozes int `json:"snoozes"`        // by river: for whatever reason, also by the worker
+	InARow  int `json:"lockmw_snoozes"` // because of the lock
+}
+
+// snoozesOf returns the counts of a job. A number that somebody else has broken counts as none.
+func snoozesOf(job *rivertype.JobRow) (n snoozeCount) {
+	_ = json.Unmarshal(job.Metadata, &n)
+	return n
 }
 
 // setSnoozes makes river store the count when the attempt ends.

@@ -40,8 +40,7 @@ type Waker struct {
 	work   sync.WaitGroup
 	lines  loglimit.Limit
 
-	mu     sync.Mutex
-	closed bool
+	mu     sync.Mutex // held when ctx ends
 	parked int
 	lists  map[listKey]*parkedList
 }
@@ -76,9 +75,8 @@ func NewWaker[TTx any](driver riverdriver.Driver[TTx], begin func(context.Contex
 // called several times.
 func (w *Waker) Close() {
 	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
 	w.cancel()
+	w.mu.Unlock()
 	w.work.Wait()
 }
 
@@ -90,7 +88,7 @@ func (w *Waker) park(g *guard, a attempt) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.lists[listKey{g, a.key}]
-	if w.closed || w.parked >= maxParked || l == nil && len(w.lists) >= maxKeys {
+	if w.ctx.Err() != nil || w.parked >= maxParked || l == nil && len(w.lists) >= maxKeys {
 		return false
 	}
 	if l == nil {
@@ -129,7 +127,7 @@ func (w *Waker) refill(g *guard, key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.lists[listKey{g, key}]
-	if l == nil || w.closed {
+	if l == nil || w.ctx.Err() != nil {
 		return
 	}
 	l.ran = true

@@ -63,7 +63,7 @@ func (g *guard) work(ctx context.Context, job *rivertype.JobRow, next func(conte
 	if err := middleware.CheckKey("job", key, err); err != nil {
 		return cancelInvalid(err)
 	}
-	a := attempt{job, key, snoozesOf(job)}
+	a := attempt{job, key, max(0, snoozesOf(job).InARow)}
 	held, hold, err := g.lock(ctx, a)
 	if err != nil {
 		return g.refused(ctx, a, err)
