@@ -19,14 +19,13 @@ type Partition[M any] struct {
 	inOrder bool
 	room    chan struct{} // has a value for each message of the list
 
-	// Close ends open, so that nothing is started any more. The end of its context ends handlers.
+	// Close ends open under mu, so that nothing is started any more. The end of its context ends handlers.
 	open, handlers       context.Context
 	endOpen, endHandlers context.CancelCauseFunc
 	running              sync.WaitGroup
 
 	reporting chan struct{} // a value is in it during the calls of done, if they are in order
 	mu        sync.Mutex
-	closed    bool
 	accepted  int                      // messages
 	gapsUntil int                      // messages up to this number may begin after Close
 	messages  list.List[*message[M]]   // not done, or not yet reported, as submitted
@@ -75,7 +74,7 @@ func (p *Partition[M]) Submit(ctx context.Context, m M) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.open.Err() != nil {
 		return ErrClosed
 	}
 	p.accepted++
@@ -181,7 +180,6 @@ func (p *Partition[M]) finished(m *message[M]) (list []*message[M]) {
 // called any more. A second Close waits as the first does, and returns the same.
 func (p *Partition[M]) Close(ctx context.Context) (notDone []M) {
 	p.refuse()
-	p.endOpen(ErrClosed)
 	stop := context.AfterFunc(ctx, func() { p.endHandlers(context.Cause(ctx)) })
 	p.running.Wait()
 	stop()
@@ -200,10 +198,10 @@ func (p *Partition[M]) Close(ctx context.Context) (notDone []M) {
 func (p *Partition[M]) refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.open.Err() != nil {
 		return
 	}
-	p.closed = true
+	p.endOpen(ErrClosed)
 	for m := range p.messages.All() {
 		if p.inOrder && (m.begun || m.done) {
 			p.gapsUntil = m.number
@@ -215,15 +213,20 @@ func (p *Partition[M]) refuse() {
 func (p *Partition[M]) mayBegin(m *message[M]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return m.begun || !p.closed || m.number <= p.gapsUntil && p.handlers.Err() == nil
+	return m.begun || p.admits(m)
 }
 
 // begins notes that the handler of a message runs from now on, if it may.
 func (p *Partition[M]) begins(m *message[M]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m.begun = !p.closed || m.number <= p.gapsUntil && p.handlers.Err() == nil
+	m.begun = p.admits(m)
 	return m.begun
+}
+
+// admits reports whether a message may begin now. The caller holds p.mu.
+func (p *Partition[M]) admits(m *message[M]) bool {
+	return p.open.Err() == nil || m.number <= p.gapsUntil && p.handlers.Err() == nil
 }
 
 // fails notes that the handler of a message has returned, and has to run again.
