@@ -86,9 +86,6 @@ func (h *hold) setOldEnds(at clock.Instant) {
 	h.oldEnds = at
 }
 
-// Token implements core.Hold.
-func (h *hold) Token() int64 { return h.inner.Token() }
-
 // Deadline implements core.Hold. It is the earliest of the ends of the lock, of the old key, and of a maximum hold.
 func (h *hold) Deadline() clock.Instant {
 	deadline := h.ownDeadline()

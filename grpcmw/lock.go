@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
@@ -146,9 +147,5 @@ func (g *guard) lock(ctx context.Context, keyOf lockmw.KeyFunc[any], in any) (co
 // isLost releases the hold of a call, and reports whether it was lost while the handler ran, or an outer lock of the call was.
 func isLost(ctx context.Context, hold *lockmw.Hold) bool {
 	outer := context.Cause(ctx)
-	return isLoss(hold.Unlock()) || isLoss(outer)
-}
-
-func isLoss(err error) bool {
-	return errors.Is(err, lockmw.ErrLost) || errors.Is(err, lockmw.ErrClosed)
+	return core.IsLoss(hold.Unlock()) || core.IsLoss(outer)
 }
