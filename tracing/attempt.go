@@ -115,9 +115,9 @@ func (s *attempt) prepare(span trace.Span, a *lockmw.Attempt) {
 	s.key = clean(s.Observer().shownKey(a.Key))
 	s.extra = s.Observer().extra(s.caller, *a)
 	for i, attr := range s.extra {
-		if !isClean(attr) {
+		if cleaned, changed := cleanAttribute(attr); changed {
 			s.extra = slices.Clone(s.extra) // the slice belongs to the user
-			s.extra[i] = cleanAttribute(attr)
+			s.extra[i] = cleaned
 		}
 	}
 }

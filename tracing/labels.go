@@ -109,31 +109,42 @@ func (t *tracer) nameSpan(span, name string) (formatted string) {
 // clean makes s valid UTF-8, because exporters drop a whole batch for one invalid string.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func isClean(a attribute.KeyValue) bool {
-	if !utf8.ValidString(string(a.Key)) {
-		return false
-	}
-	switch a.Value.Type() {
-	case attribute.STRING:
-		return utf8.ValidString(a.Value.AsString())
-	case attribute.STRINGSLICE:
-		return !slices.ContainsFunc(a.Value.AsStringSlice(), func(s string) bool { return !utf8.ValidString(s) })
-	}
-	return true
+// cleanAttribute is clean for an attribute. It reports whether that changes it.
+func cleanAttribute(a attribute.KeyValue) (_ attribute.KeyValue, changed bool) {
+	key := clean(string(a.Key))
+	value, changed := cleanValue(a.Value)
+	return attribute.KeyValue{Key: attribute.Key(key), Value: value}, changed || key != string(a.Key)
 }
 
-// cleanAttribute is clean for an attribute.
-func cleanAttribute(a attribute.KeyValue) attribute.KeyValue {
-	key := clean(string(a.Key))
-	switch a.Value.Type() {
+func cleanValue(v attribute.Value) (_ attribute.Value, changed bool) {
+	switch v.Type() {
 	case attribute.STRING:
-		return attribute.String(key, clean(a.Value.AsString()))
-	case attribute.STRINGSLICE:
-		values := a.Value.AsStringSlice()
-		for i, v := range values {
-			values[i] = clean(v)
+		if s, changed := cleanString(v.AsString()); changed {
+			return attribute.StringValue(s), true
 		}
-		return attribute.StringSlice(key, values)
+	case attribute.STRINGSLICE:
+		if list := v.AsStringSlice(); cleanAll(list, cleanString) {
+			return attribute.StringSliceValue(list), true
+		}
+	case attribute.SLICE:
+		if list := v.AsSlice(); cleanAll(list, cleanValue) {
+			return attribute.SliceValue(list...), true
+		}
+	case attribute.MAP:
+		if list := v.AsMap(); cleanAll(list, cleanAttribute) {
+			return attribute.MapValue(list...), true
+		}
 	}
-	return attribute.KeyValue{Key: attribute.Key(key), Value: a.Value}
+	return v, false
+}
+
+func cleanString(s string) (_ string, changed bool) { return clean(s), !utf8.ValidString(s) }
+
+// cleanAll cleans the elements of a list in place.
+func cleanAll[T any](list []T, clean func(T) (T, bool)) (changed bool) {
+	for i, v := range list {
+		cleaned, ch := clean(v)
+		list[i], changed = cleaned, changed || ch
+	}
+	return changed
 }

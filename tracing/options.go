@@ -62,7 +62,7 @@ func newConfig(opts []Option) *config {
 		}
 	}
 	for _, a := range c.attributes {
-		if !a.Valid() || !isClean(a) {
+		if _, broken := cleanAttribute(a); broken || !a.Valid() {
 			panic(fmt.Sprintf("tracing: New: WithAttributes: attribute %q is not valid: it has no key or no value, or is not UTF-8", a.Key))
 		}
 	}

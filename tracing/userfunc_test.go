@@ -20,13 +20,19 @@ const broken = "caf\xe9"
 func TestAttributesThatAreNotUTF8DoNotReachAnExporter(t *testing.T) {
 	theirs := []attribute.KeyValue{
 		attribute.Int("n", 7), attribute.String("shop", broken), attribute.StringSlice("shops", []string{"a", broken}), attribute.String(broken, "x"),
+		attribute.Slice("list", attribute.IntValue(1), attribute.StringValue(broken)),
+		attribute.Map("map", attribute.String("inner", broken), attribute.String(broken, "x")),
 	}
 	m := newTelemetry(t, tracing.WithSpanAttributes(func(context.Context, lockmw.Attempt) []attribute.KeyValue { return theirs }))
 	_, hold := usertest.Lock(t, t.Context(), lockmw.NewLocal(lockmw.WithObserver(m.observer)), "item:7")
 	usertest.Unlock(t, hold)
 	for _, span := range m.spans.Ended() {
 		attrs := attributesOf(span)
-		want := map[attribute.Key]any{"n": int64(7), "shop": "caf\uFFFD", "shops": []string{"a", "caf\uFFFD"}, "caf\uFFFD": "x"}
+		want := map[attribute.Key]any{
+			"n": int64(7), "shop": "caf\uFFFD", "shops": []string{"a", "caf\uFFFD"}, "caf\uFFFD": "x",
+			"list": []attribute.Value{attribute.IntValue(1), attribute.StringValue("caf\uFFFD")},
+			"map":  []attribute.KeyValue{attribute.String("caf\uFFFD", "x"), attribute.String("inner", "caf\uFFFD")},
+		}
 		for key, value := range want {
 			if got := attrs[key]; !reflect.DeepEqual(got, value) {
 				t.Errorf("%s: %s is %q, want %q", span.Name(), key, got, value)
@@ -44,7 +50,8 @@ func TestAttributesThatAreNotUTF8DoNotReachAnExporter(t *testing.T) {
 func TestCommonAttributesThatAreNotUTF8AreRefused(t *testing.T) {
 	for name, a := range map[string]attribute.KeyValue{
 		"key": attribute.String(broken, "x"), "string": attribute.String("k", broken),
-		"strings": attribute.StringSlice("k", []string{"a", broken}),
+		"strings": attribute.StringSlice("k", []string{"a", broken}), "list": attribute.Slice("k", attribute.StringValue(broken)),
+		"map": attribute.Map("k", attribute.String("inner", broken)), "key of a map": attribute.Map("k", attribute.String(broken, "x")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			usertest.WantPanic(t, "tracing: ", "WithAttributes", func() { tracing.New(tracing.WithAttributes(a)) })
