@@ -65,7 +65,7 @@ func Idempotent(once *idempotency.Runner, caller func(context.Context) (string, 
 		if answer, done := run.Replay(); done {
 			return replay(ctx, answer)
 		}
-		return handle(run, req, handler)
+		return handle(ctx, run, req, handler)
 	}
 }
 
@@ -89,23 +89,34 @@ func identify(ctx context.Context, caller func(context.Context) (string, bool), 
 }
 
 // handle runs the handler and records its answer before it returns it.
-func handle(run *idempotency.Run, req any, handler grpc.UnaryHandler) (any, error) {
+func handle(ctx context.Context, run *idempotency.Run, req any, handler grpc.UnaryHandler) (resp any, err error) {
 	returned := false
 	defer func() {
-		if !returned { // a panic
+		switch {
+		case run.IsNotDone():
+			idempotency.NotDone(ctx) // a run outside has done nothing either
+			_ = run.Forget()         // if this fails, the outcome stays unknown
+		case !returned: // a panic
 			_ = run.Leave()
 		}
 	}()
-	resp, err := handler(run.Context(), req)
+	resp, err = handler(run.Context(), req)
 	returned = true
-	if err != nil {
-		if run.IsNotDone() || isRefusal(err) && run.Context().Err() == nil {
-			_ = run.Forget() // if this fails, the outcome stays unknown
-		} else {
-			_ = run.Leave()
-		}
+	switch {
+	case run.IsNotDone():
 		return resp, err
+	case err == nil:
+		return keep(run, resp)
+	case isRefusal(err) && run.Context().Err() == nil:
+		_ = run.Forget()
+	default:
+		_ = run.Leave()
 	}
+	return resp, err
+}
+
+// keep records a response. It returns a status instead if that fails.
+func keep(run *idempotency.Run, resp any) (any, error) {
 	body, err := encode(resp)
 	if err != nil {
 		_ = run.Leave()

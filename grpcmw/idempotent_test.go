@@ -133,6 +133,33 @@ func TestACallThatItsLockRefusesHasDoneNothing(t *testing.T) {
 	}
 }
 
+// The outer run is for the tenant, the inner one for the user.
+func TestARunThatHasDoneNothingIsForgottenInsideAndOutside(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func() error{
+		"it fails":  func() error { return status.Error(codes.Internal, "out of paper") },
+		"it panics": func() error { panic("out of paper") },
+	} {
+		tenant := func(context.Context) (string, bool) { return "shop", true }
+		outer, inner := idempotency.New(lockmw.NewLocal()), idempotency.New(lockmw.NewLocal())
+		calls := 0
+		c := serve(t, func(ctx context.Context) error {
+			if calls++; calls > 1 {
+				return nil
+			}
+			idempotency.NotDone(ctx)
+			return fail()
+		}, grpc.ChainUnaryInterceptor(recoverUnary,
+			grpcmw.Idempotent(outer, tenant, once(idempotency.Refuse)), grpcmw.Idempotent(inner, caller, once(idempotency.Refuse))))
+		call := callOnce{user: "ann", key: "1", payload: "a"}
+		for i, want := range []codes.Code{codes.Internal, codes.OK} {
+			if code, _, _ := call.send(t.Context(), c); code != want {
+				t.Errorf("%s: call %d: %v, want %v", name, i+1, code, want)
+			}
+		}
+	}
+}
+
 // The function of Recover may fail with any error, such as the timeout of its own request to a provider.
 func TestAnOutcomeThatIsNotFoundOutStaysUnknown(t *testing.T) {
 	t.Parallel()
