@@ -3,6 +3,7 @@ package rivermw
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 
 	"github.com/riverqueue/river"
@@ -47,7 +48,7 @@ type Tracing struct {
 // An attempt has one span, however often it meets the plugin.
 //
 // The span is named "process " and the job's kind. An attempt that fails or panics sets its status to Error. An attempt that only
-// snoozes the job because of a busy lock does not; it has the attribute river.job.snoozed.
+// snoozes the job, because of a busy lock or by river.JobSnooze, does not; it has the attribute river.job.snoozed.
 //
 // If tp is nil, the global provider is used. The propagator is otel's global one, or W3C trace context and baggage if none is set.
 // Trace panics if tp is a nil pointer or an option is nil.
@@ -112,7 +113,8 @@ func (t *Tracing) start(ctx context.Context, job *rivertype.JobRow) (context.Con
 	)
 }
 
-// snoozed returns the attribute of an attempt that only snoozed its job because of a busy lock.
+// snoozed returns the attribute of an attempt that only snoozed its job, because of a busy lock or because the worker says so.
 func snoozed(err error) (attribute.KeyValue, bool) {
-	return attribute.Bool("river.job.snoozed", true), IsBusy(err)
+	_, ok := errors.AsType[*river.JobSnoozeError](err)
+	return attribute.Bool("river.job.snoozed", true), ok
 }

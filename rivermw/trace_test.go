@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
@@ -136,9 +137,10 @@ func TestTheStatusOfAJobsSpan(t *testing.T) {
 		code    codes.Code
 		snoozed bool
 	}{
-		"success":   {func(context.Context) error { return nil }, codes.Unset, false},
-		"a failure": {func(context.Context) error { return errors.New("broken") }, codes.Error, false},
-		"a panic":   {func(context.Context) error { panic("a bug") }, codes.Error, false},
+		"success":                {func(context.Context) error { return nil }, codes.Unset, false},
+		"a failure":              {func(context.Context) error { return errors.New("broken") }, codes.Error, false},
+		"a snooze of the worker": {func(context.Context) error { return fmt.Errorf("no stock: %w", river.JobSnooze(time.Minute)) }, codes.Unset, true},
+		"a panic":                {func(context.Context) error { panic("a bug") }, codes.Error, false},
 		"a busy lock": {func(ctx context.Context) error {
 			return lock(rivermw.Snooze).Work(ctx, row(`{"customer":"7"}`), never(t))
 		},
