@@ -96,13 +96,12 @@ func (h *handler) look(ctx context.Context, v *view, target hold) (*page, *force
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	seen, err := h.hub.readKey(ctx, target.key)
-	now := time.Now()
-	p := &page{Name: "force", Title: v.shown(target.key), Prefix: h.hub.insp.Prefix(), AsOf: now.UTC(), Status: http.StatusOK}
+	p := &page{answer: answer{Prefix: h.hub.insp.Prefix()}, Name: "force", Title: v.shown(target.key), Status: http.StatusOK}
 	unread := seen.wrong
 	if err != nil {
 		unread = err
 	}
-	b := &forceBody{Lock: v.lock(&seen.Status, unread, now, true), Back: v.href(target.key)}
+	b := &forceBody{Lock: v.lock(&seen.Status, unread, time.Now(), true), Back: v.href(target.key)}
 	p.Body = b
 	if err != nil {
 		p.Status, p.Notice = http.StatusServiceUnavailable, &notice{true, "Redis could not be read.", v.problemOf(err)}

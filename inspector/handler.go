@@ -181,7 +181,7 @@ func (h *handler) servePage(w http.ResponseWriter, r *http.Request) {
 
 // message returns a page with one text.
 func (h *handler) message(status int, title, text string) *page {
-	return &page{Name: "message", Title: title, Prefix: h.hub.insp.Prefix(), Status: status, Body: text}
+	return &page{answer: answer{Prefix: h.hub.insp.Prefix()}, Name: "message", Title: title, Status: status, Body: text}
 }
 
 //go:embed pages assets

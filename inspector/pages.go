@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/doctor"
+	"github.com/lockmw/go/internal/recordview"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -38,17 +39,23 @@ func watchAll(s subject, v *viewer) (leave func()) {
 	}
 }
 
-// A page is the data of the templates.
+// A page is the data of the templates. Bodies with an answer are also sent as JSON.
 type page struct {
+	answer
 	Name   string // of its template
 	Title  string
-	Prefix string
 	Live   string // URL of its event stream; "": the page does not change
 	Notice *notice
-	AsOf   time.Time // time of the data; zero: no data
-	Age    millis
 	Body   any
 	Status int // of HTTP
+}
+
+// An answer has the fields with which every answer in JSON begins.
+type answer struct {
+	Prefix string     `json:"prefix"`
+	AsOf   *time.Time `json:"as_of"` // time of the data; null: no data yet
+	Age    millis     `json:"age_ms"`
+	Error  *problem   `json:"error,omitempty"` // why the data is not the current state
 }
 
 // A notice says that the data of a page is old or incomplete.
@@ -60,10 +67,8 @@ type notice struct {
 
 // newPage makes a page from a reading, with a notice if the reading is old, failed or missing.
 func newPage[T any](v *view, name, title string, r *reading[T]) *page {
-	p := &page{Name: name, Title: title, Prefix: v.hub.insp.Prefix(), AsOf: r.at.UTC(), Status: 200}
-	if r.at.IsZero() {
-		p.AsOf, p.Status = time.Time{}, 503
-	} else {
+	p := &page{answer: answer{Prefix: v.hub.insp.Prefix(), AsOf: recordview.Time(r.at)}, Name: name, Title: title, Status: 200}
+	if p.AsOf != nil {
 		p.Age = millisOf(time.Since(r.at))
 	}
 	switch silent := millisOf(r.silent()); {
@@ -71,14 +76,17 @@ func newPage[T any](v *view, name, title string, r *reading[T]) *page {
 		p.Notice = &notice{true, "Redis could not be read.", v.problemOf(r.err)}
 	case silent > 0:
 		p.Notice = &notice{true, fmt.Sprintf("Redis has not answered for %v.", silent), nil}
-	case r.at.IsZero():
+	case p.AsOf == nil:
 		p.Notice = &notice{false, "Redis has not answered yet.", nil}
+	default:
+		return p
 	}
-	if p.failed() {
-		p.Status = 503 // for pages and JSON: the data is not the current state
-		if !r.at.IsZero() {
-			p.Notice.Text += fmt.Sprintf(" This page shows the state of %v ago.", p.Age)
-		}
+	p.Status = 503 // for pages and JSON: the data is not the current state
+	if p.AsOf != nil {
+		p.Notice.Text += fmt.Sprintf(" This page shows the state of %v ago.", p.Age)
+	}
+	if p.Error = p.Notice.Problem; p.Error == nil {
+		p.Error = &problem{Type: "lock_unavailable", Message: p.Notice.Text}
 	}
 	return p
 }
@@ -93,19 +101,28 @@ type overview struct {
 }
 
 type overviewBody struct {
-	Query    query
-	Totals   *totals // nil: locks were never read
-	Matched  int
-	Locks    []*lock
-	Columns  []column
-	Pages    int
-	Previous string // links to the previous and next page; "": there is none
-	Next     string
-	Whole    bool
-	States   []string // values of the filter
-	Modes    []string
-	Trends   *trendsBody
-	Others   []string // other prefixes in use, if this one has no locks
+	*answer
+	Whole   bool    `json:"complete"` // false: the first read of all locks is still running
+	Totals  *totals `json:"totals"`   // null: locks were never read
+	Matched int     `json:"matched"`
+	Page    int     `json:"page"`
+	Pages   int     `json:"pages"`
+	Locks   []*lock `json:"locks"`
+
+	Query    query       `json:"-"`
+	Columns  []column    `json:"-"`
+	Previous string      `json:"-"` // links to the previous and next page; "": there is none
+	Next     string      `json:"-"`
+	States   []string    `json:"-"` // values of the filter
+	Modes    []string    `json:"-"`
+	Trends   *trendsBody `json:"-"`
+	Others   []string    `json:"-"` // other prefixes in use, if this one has no locks
+}
+
+// trendsAnswer is the part of an overviewBody that trends.json has.
+type trendsAnswer struct {
+	*answer
+	Trends *trendsBody `json:"trends"` // null: Redis was never read
 }
 
 // The values by which the overview can be filtered.
@@ -140,7 +157,9 @@ func (o *overview) show(v *view) *page {
 	r := o.hub.all()
 	p := newPage(v, "overview", "Locks", &r)
 	p.Live = live("overview", o.query.encode())
-	b := &overviewBody{Query: o.query, Columns: o.columns(), Whole: r.whole, States: states, Modes: modes}
+	b := &overviewBody{
+		answer: &p.answer, Whole: r.whole, Page: o.query.Page, Locks: []*lock{}, Query: o.query, Columns: o.columns(), States: states, Modes: modes,
+	}
 	if p.Notice == nil && !r.whole {
 		p.Notice = &notice{Text: fmt.Sprintf("Still reading: %d locks so far.", len(r.value.entries))}
 	}
@@ -156,7 +175,7 @@ func (o *overview) show(v *view) *page {
 	}
 	b.Matched, b.Pages = len(chosen), max((len(chosen)+perPage-1)/perPage, 1)
 	n := min(o.query.Page, b.Pages)
-	b.Query.Page = n
+	b.Page = n
 	for _, e := range chosen[(n-1)*perPage : min(n*perPage, len(chosen))] {
 		b.Locks = append(b.Locks, v.lock(&e.Status, e.err, e.at, false))
 	}
@@ -199,9 +218,10 @@ type keyPage struct {
 }
 
 type keyBody struct {
-	Lock    *lock
-	History []happening
-	Since   time.Time // start of the history, if older events exist; otherwise zero
+	*answer
+	Lock    *lock       `json:"lock"`
+	History []happening `json:"history"` // latest first; empty without recorded events
+	Since   time.Time   `json:"-"`       // start of the history, if older events exist; otherwise zero
 }
 
 func (k *keyPage) await(ctx context.Context, glance time.Time) {
@@ -227,7 +247,7 @@ func (k *keyPage) show(v *view) *page {
 		l.State = stateUnknown
 	}
 	events, since := k.hub.events.now().value.of(k.key)
-	p.Body = &keyBody{l, v.happenings(events), since}
+	p.Body = &keyBody{&p.answer, l, v.happenings(events), since}
 	return p
 }
 
@@ -235,12 +255,14 @@ func (k *keyPage) show(v *view) *page {
 type redisPage struct{ hub *hub }
 
 type redisBody struct {
-	Servers  []server
-	Prefixes []string
-	Problem  *problem // of the prefixes
-	Read     bool     // the prefixes have been read
-	Findings []doctor.Finding
-	Away     bool // the servers do not answer, so old findings may be wrong
+	*answer
+	Servers  []server         `json:"servers"`
+	Prefixes []string         `json:"prefixes"`
+	Findings []doctor.Finding `json:"findings"` // of the doctor's checks that do not write
+
+	Problem *problem `json:"-"` // of the prefixes
+	Read    bool     `json:"-"` // the prefixes have been read
+	Away    bool     `json:"-"` // the servers do not answer, so old findings may be wrong
 }
 
 type server struct {
@@ -272,7 +294,10 @@ func (s *redisPage) show(v *view) *page {
 	r, prefixes := s.hub.servers.now(), s.hub.prefixes.now()
 	p := newPage(v, "redis", "Redis", &r)
 	p.Live = live("redis", "")
-	b := &redisBody{Prefixes: prefixes.value, Problem: v.problemOf(prefixes.err), Read: !prefixes.at.IsZero(), Away: p.failed()}
+	b := &redisBody{
+		answer: &p.answer, Servers: []server{}, Prefixes: append([]string{}, prefixes.value...), Findings: []doctor.Finding{},
+		Problem: v.problemOf(prefixes.err), Read: !prefixes.at.IsZero(), Away: p.failed(),
+	}
 	for i := range r.value {
 		shown := v.server(&r.value[i])
 		if b.Away {
@@ -281,7 +306,7 @@ func (s *redisPage) show(v *view) *page {
 		b.Servers = append(b.Servers, shown)
 	}
 	if !b.Away {
-		b.Findings = s.hub.findings.now().value
+		b.Findings = append(b.Findings, s.hub.findings.now().value...)
 	}
 	p.Body = b
 	return p

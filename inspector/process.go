@@ -242,13 +242,15 @@ type (
 )
 
 type processBody struct {
-	Name      string
-	Processes []process
-	Holds     []heldLock
-	Waits     []wantedLock
-	Silence   *silence
-	Release   string // link to the confirmation page; "" if the viewer may not release, or not yet
-	Whole     bool
+	*answer
+	Whole     bool         `json:"complete"` // as in overviewBody
+	Processes []process    `json:"processes"`
+	Holds     []heldLock   `json:"holds"`
+	Waits     []wantedLock `json:"waits"`
+	Silence   *silence     `json:"silence"` // null unless the name is that of one process
+
+	Name    string `json:"-"`
+	Release string `json:"-"` // link to the confirmation page; "" if the viewer may not release, or not yet
 }
 
 func (p *processPage) await(ctx context.Context, glance time.Time) {
@@ -267,13 +269,11 @@ func (p *processPage) feeds() []watched {
 
 func (p *processPage) show(v *view) *page {
 	all := p.hub.all()
-	title := p.name
-	if title == "" {
-		title = "Processes"
-	}
-	shown := newPage(v, "process", title, &all)
+	shown := newPage(v, "process", cmp.Or(p.name, "Processes"), &all)
 	shown.Live = live("process", url.Values{"process": {p.name}}.Encode())
-	b := &processBody{Name: p.name, Whole: all.whole}
+	b := &processBody{
+		answer: &shown.answer, Whole: all.whole, Processes: []process{}, Holds: []heldLock{}, Waits: []wantedLock{}, Name: p.name,
+	}
 	shown.Body = b
 	var known reading[*presence]
 	if p.feed != nil {
