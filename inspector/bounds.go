@@ -3,8 +3,6 @@ package inspector
 import (
 	"context"
 	"net/http"
-	"strings"
-	"time"
 )
 
 const (
@@ -44,8 +42,8 @@ func (q *queue) enter(ctx context.Context) bool {
 		return false
 	}
 	defer q.waiting.leave()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	if ctx.Err() != nil {
 		return false
 	}
@@ -53,39 +51,27 @@ func (q *queue) enter(ctx context.Context) bool {
 	case q.searching <- struct{}{}:
 		return true
 	case <-ctx.Done():
-	case <-limit.C:
+		return false
 	}
-	return false
 }
 
 func (q *queue) leave() { q.searching.leave() }
 
 // bounded limits a route to a bound, and refuses other requests.
-func bounded(of func(*handler) bound, serve func(*handler, http.ResponseWriter, *http.Request)) func(*handler, http.ResponseWriter, *http.Request) {
-	return func(h *handler, w http.ResponseWriter, r *http.Request) {
-		b := of(h)
+func (h *handler) bounded(b bound, serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if !b.enter() {
 			h.refuse(w, r)
 			return
 		}
 		defer b.leave()
-		serve(h, w, r)
+		serve(w, r)
 	}
 }
-
-func streams(h *handler) bound  { return h.streams }
-func requests(h *handler) bound { return h.requests }
 
 // refuse answers a request that exceeds a bound.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", retryAfter)
-	const text = "Too many requests for this page. Try again in a few seconds."
-	switch name := routeOf(r.URL.Path); {
-	case name == "live":
-		http.Error(w, text, http.StatusServiceUnavailable)
-	case strings.HasSuffix(name, ".json"):
-		h.writeJSON(w, http.StatusServiceUnavailable, answer{Prefix: h.hub.insp.Prefix(), Error: &problem{Type: "too_many_requests", Message: text}})
-	default:
-		h.write(w, h.message(http.StatusServiceUnavailable, "Too many requests", text))
-	}
+	h.fail(w, r, http.StatusServiceUnavailable, "too_many_requests", "Too many requests",
+		"Too many requests for this page. Try again in a few seconds.")
 }

@@ -44,7 +44,7 @@ func (h *handler) serveForceUnlock(w http.ResponseWriter, r *http.Request) {
 	}
 	key, err := h.addressed(values)
 	if err != nil {
-		h.write(w, h.message(http.StatusNotFound, "No such key", err.Error()))
+		h.reject(w, r, err)
 		return
 	}
 	target := hold{key, values.Get("owner"), values.Get("token")}
@@ -59,7 +59,7 @@ func (h *handler) serveForceUnlock(w http.ResponseWriter, r *http.Request) {
 // request itself and reports false.
 func (h *handler) instruction(w http.ResponseWriter, r *http.Request, v *view) (values url.Values, ok bool) {
 	if !v.mayForce {
-		h.write(w, h.message(http.StatusForbidden, "Not allowed", "You may view locks here, but not release them."))
+		h.writeMessage(w, http.StatusForbidden, "Not allowed", "You may view locks here, but not release them.")
 		return nil, false
 	}
 	if r.Method != http.MethodPost {
@@ -67,12 +67,12 @@ func (h *handler) instruction(w http.ResponseWriter, r *http.Request, v *view) (
 	}
 	// The check reads Sec-Fetch-Site, or Origin from browsers that do not send Sec-Fetch-Site.
 	if err := h.same.Check(r); err != nil {
-		h.write(w, h.message(http.StatusForbidden, "Not from this page", "The request came from another site. Nothing was released."))
+		h.writeMessage(w, http.StatusForbidden, "Not from this page", "The request came from another site. Nothing was released.")
 		return nil, false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<14)
 	if err := r.ParseForm(); err != nil {
-		h.write(w, h.message(http.StatusBadRequest, "Bad request", "The form cannot be read. Nothing was released."))
+		h.writeMessage(w, http.StatusBadRequest, "Bad request", "The form cannot be read. Nothing was released.")
 		return nil, false
 	}
 	// The target is one encoded field, because browsers change line ends and bytes that are not UTF-8.
@@ -148,8 +148,8 @@ func (h *handler) confirmed(w http.ResponseWriter, r *http.Request, signed ...st
 		h.vault.signed(r.PostForm.Get("confirmation"), append([]string{c.Value, until}, signed...)...) {
 		return true
 	}
-	h.write(w, h.message(http.StatusForbidden, "Please confirm again", "The confirmation page is too old, came from another replica or from "+
-		"before a restart, or the browser blocks cookies. Nothing was released. Go back and try again."))
+	h.writeMessage(w, http.StatusForbidden, "Please confirm again", "The confirmation page is too old, came from another replica or from "+
+		"before a restart, or the browser blocks cookies. Nothing was released. Go back and try again.")
 	return false
 }
 

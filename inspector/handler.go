@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -19,11 +20,10 @@ import (
 
 type handler struct {
 	*config
-	hub   *hub
-	vault *vault
-	same  *http.CrossOriginProtection
-
-	streams, requests bound
+	hub    *hub
+	vault  *vault
+	same   *http.CrossOriginProtection
+	routes map[string]http.HandlerFunc // by the last part of the path
 }
 
 // Handler returns a handler that serves pages and JSON about the locks of insp. Mount it under any path, with or without
@@ -32,29 +32,20 @@ type handler struct {
 func Handler(insp *lockmw.Inspector, opts ...Option) http.Handler {
 	option.NotNil(insp, "inspector: Handler: the Inspector is nil")
 	c := newConfig(opts)
-	return &handler{
-		config: c, hub: newHub(insp, c.shown), vault: newVault(c.secret), same: http.NewCrossOriginProtection(),
-		streams: make(bound, mostStreams), requests: make(bound, mostRequests),
+	h := &handler{config: c, hub: newHub(insp, c.shown), vault: newVault(c.secret), same: http.NewCrossOriginProtection()}
+	requests := make(bound, mostRequests)
+	data := h.bounded(requests, h.serveData)
+	h.routes = map[string]http.HandlerFunc{
+		"": data, "key": data, "process": data, "redis": data,
+		"locks.json": data, "key.json": data, "process.json": data, "trends.json": data, "redis.json": data,
+		"live":            h.bounded(make(bound, mostStreams), h.serveLive),
+		"force-unlock":    h.serveForceUnlock,
+		"release-process": h.bounded(requests, h.serveReleaseProcess),
+		"style.css":       asset("assets/style.css"),
+		"live.js":         asset("assets/live.js"),
+		"icon.svg":        asset("assets/icon.svg"),
 	}
-}
-
-// routes maps the last part of a path to its handler.
-var routes = map[string]func(*handler, http.ResponseWriter, *http.Request){
-	"":                bounded(requests, (*handler).servePage),
-	"key":             bounded(requests, (*handler).servePage),
-	"process":         bounded(requests, (*handler).servePage),
-	"redis":           bounded(requests, (*handler).servePage),
-	"locks.json":      bounded(requests, (*handler).serveJSON),
-	"key.json":        bounded(requests, (*handler).serveJSON),
-	"process.json":    bounded(requests, (*handler).serveJSON),
-	"trends.json":     bounded(requests, (*handler).serveJSON),
-	"redis.json":      bounded(requests, (*handler).serveJSON),
-	"live":            bounded(streams, (*handler).serveLive),
-	"force-unlock":    (*handler).serveForceUnlock,
-	"release-process": bounded(requests, (*handler).serveReleaseProcess),
-	"style.css":       asset("assets/style.css"),
-	"live.js":         asset("assets/live.js"),
-	"icon.svg":        asset("assets/icon.svg"),
+	return h
 }
 
 // routeOf returns the route of a path: its last part, because the handler does not know where it is mounted.
@@ -75,7 +66,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
 	name := routeOf(r.URL.Path)
-	serve, ok := routes[name]
+	serve, ok := h.routes[name]
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case !reading && (r.Method != http.MethodPost || name != "force-unlock" && name != "release-process"):
@@ -88,7 +79,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		http.NotFound(w, r)
 	default:
-		serve(h, w, r)
+		serve(w, r)
 	}
 }
 
@@ -132,7 +123,7 @@ func (h *handler) subject(page string, r *http.Request) (subject, error) {
 }
 
 // process returns the page of the process that a query names.
-func (h *handler) process(values url.Values) (subject, error) {
+func (h *handler) process(values url.Values) (*processPage, error) {
 	name := values.Get("process")
 	switch {
 	case len(values["process"]) > 1:
@@ -148,14 +139,6 @@ func (h *handler) process(values url.Values) (subject, error) {
 // mostName is the maximum length of a process name in bytes: a host name has at most 253, and two numbers follow.
 const mostName = 512
 
-// statusOf returns the status and title of the answer for an error of subject.
-func statusOf(err error) (status int, title string) {
-	if _, ok := errors.AsType[queryError](err); ok {
-		return http.StatusBadRequest, "Bad request"
-	}
-	return http.StatusNotFound, "No such key"
-}
-
 // await waits for fresh data for s, including all feeds that are read together.
 func await(ctx context.Context, s subject) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -163,25 +146,57 @@ func await(ctx context.Context, s subject) {
 	s.await(ctx, time.Now().Add(glance))
 }
 
-func (h *handler) servePage(w http.ResponseWriter, r *http.Request) {
-	s, err := h.subject(routeOf(r.URL.Path), r)
+// serveData serves a page, or its data in JSON.
+func (h *handler) serveData(w http.ResponseWriter, r *http.Request) {
+	name, isJSON := strings.CutSuffix(routeOf(r.URL.Path), ".json")
+	s, err := h.subject(name, r)
 	if err != nil {
-		status, title := statusOf(err)
-		h.write(w, h.message(status, title, err.Error()))
+		h.reject(w, r, err)
 		return
 	}
 	await(r.Context(), s)
-	p := s.show(h.view(r))
-	if p == nil {
-		h.refuse(w, r)
-		return
+	v := h.view(r)
+	if isJSON {
+		v.keyPage = "key.json"
 	}
-	h.write(w, p)
+	p := s.show(v)
+	switch {
+	case p == nil:
+		h.refuse(w, r)
+	case !isJSON:
+		h.write(w, p)
+	case name == "trends":
+		b := p.Body.(*overviewBody)
+		h.writeJSON(w, p.Status, trendsAnswer{b.answer, b.Trends})
+	default:
+		h.writeJSON(w, p.Status, p.Body)
+	}
 }
 
-// message returns a page with one text.
-func (h *handler) message(status int, title, text string) *page {
-	return &page{answer: answer{Prefix: h.hub.insp.Prefix()}, Name: "message", Title: title, Status: status, Body: text}
+// reject answers a request with an error of subject.
+func (h *handler) reject(w http.ResponseWriter, r *http.Request, err error) {
+	if _, ok := errors.AsType[queryError](err); ok {
+		h.fail(w, r, http.StatusBadRequest, "bad_request", "Bad request", err.Error())
+		return
+	}
+	h.fail(w, r, http.StatusNotFound, "lock_invalid_key", "No such key", err.Error())
+}
+
+// fail answers a request with an error, in the form of its route.
+func (h *handler) fail(w http.ResponseWriter, r *http.Request, status int, kind, title, text string) {
+	switch name := routeOf(r.URL.Path); {
+	case name == "live":
+		http.Error(w, text, status)
+	case strings.HasSuffix(name, ".json"):
+		h.writeJSON(w, status, answer{Prefix: h.hub.insp.Prefix(), Error: &problem{Type: kind, Message: text}})
+	default:
+		h.writeMessage(w, status, title, text)
+	}
+}
+
+// writeMessage sends a page with one text.
+func (h *handler) writeMessage(w http.ResponseWriter, status int, title, text string) {
+	h.write(w, &page{answer: answer{Prefix: h.hub.insp.Prefix()}, Name: "message", Title: title, Status: status, Body: text})
 }
 
 //go:embed pages assets
@@ -211,9 +226,19 @@ func (h *handler) write(w http.ResponseWriter, p *page) {
 	w.Write(b.Bytes())
 }
 
+func (h *handler) writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(body); err != nil { // the client has closed the connection
+		h.logger.Debug("lockmw: inspector: sending an answer failed", "error", err)
+	}
+}
+
 // asset serves an embedded file.
-func asset(name string) func(*handler, http.ResponseWriter, *http.Request) {
-	return func(_ *handler, w http.ResponseWriter, r *http.Request) {
+func asset(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
 		http.ServeFileFS(w, r, files, name)
 	}

@@ -26,8 +26,7 @@ const (
 func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	s, err := h.subject(r.URL.Query().Get("page"), r)
 	if err != nil {
-		status, _ := statusOf(err)
-		http.Error(w, err.Error(), status)
+		h.reject(w, r, err)
 		return
 	}
 	header := w.Header()

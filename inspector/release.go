@@ -31,10 +31,9 @@ func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	found, err := h.process(values)
-	s, isPage := found.(*processPage)
-	if err != nil || !isPage || s.name == "" {
-		h.write(w, h.message(http.StatusNotFound, "No such process", "The link names no process. Nothing was released."))
+	s, err := h.process(values)
+	if err != nil || s.name == "" {
+		h.writeMessage(w, http.StatusNotFound, "No such process", "The link names no process. Nothing was released.")
 		return
 	}
 	signed := []string{"process", s.name, "all"} // cannot be mistaken for a hold: "all" is not a token
