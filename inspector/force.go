@@ -33,6 +33,8 @@ type forceBody struct {
 	Done    bool
 	Problem *problem
 	Lost    *problem // why the release could not be recorded in the history; nil: it is recorded
+
+	found *lockmw.Holder // Holder as it was read
 }
 
 // serveForceUnlock shows a hold and asks for confirmation, or releases the hold after confirmation.
@@ -47,12 +49,19 @@ func (h *handler) serveForceUnlock(w http.ResponseWriter, r *http.Request) {
 		h.reject(w, r, err)
 		return
 	}
-	target := hold{key, values.Get("owner"), values.Get("token")}
-	if r.Method == http.MethodPost {
-		h.forceUnlock(w, r, v, target)
+	if r.Method == http.MethodPost && !h.confirmed(w, r) {
 		return
 	}
-	h.ask(w, r, v, target)
+	target := hold{key, values.Get("owner"), values.Get("token")}
+	p, b := h.look(r.Context(), v, target)
+	switch {
+	case b.found == nil:
+	case r.Method == http.MethodPost:
+		p = h.forceUnlock(r, v, target, p, b)
+	default:
+		b.Fields = h.form(w, r, values)
+	}
+	h.write(w, p)
 }
 
 // instruction returns the parameters of a request to release by force, or of its confirmation. It answers an unauthorized or invalid
@@ -80,50 +89,37 @@ func (h *handler) instruction(w http.ResponseWriter, r *http.Request, v *view) (
 	return values, true
 }
 
-// form returns the fields of a confirmation form: the target, and a signature of signed.
-func (h *handler) form(w http.ResponseWriter, r *http.Request, target url.Values, signed ...string) url.Values {
-	nonce := h.nonce(w, r)
+// form returns the fields of a form that confirms target at the route of r.
+func (h *handler) form(w http.ResponseWriter, r *http.Request, target url.Values) url.Values {
+	nonce, text := h.nonce(w, r), target.Encode()
 	until := strconv.FormatInt(time.Now().Add(confirmWithin).Unix(), 10)
 	return url.Values{
-		"target":       {target.Encode()},
+		"target":       {text},
 		"until":        {until},
-		"confirmation": {h.vault.sign(append([]string{nonce, until}, signed...)...)},
+		"confirmation": {h.vault.sign(nonce, until, routeOf(r.URL.Path), text)},
 	}
 }
 
-// look returns the page with the current state of the key, and the target's holder if it still holds the lock.
-func (h *handler) look(ctx context.Context, v *view, target hold) (*page, *forceBody, *lockmw.Holder) {
+// look returns the page with the current state of the key, and with the target's holder if it still holds the lock.
+func (h *handler) look(ctx context.Context, v *view, target hold) (*page, *forceBody) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	seen, err := h.hub.readKey(ctx, target.key)
 	p := &page{answer: answer{Prefix: h.hub.insp.Prefix()}, Name: "force", Title: v.shown(target.key), Status: http.StatusOK}
-	unread := seen.wrong
-	if err != nil {
-		unread = err
-	}
-	b := &forceBody{Lock: v.lock(&seen.Status, unread, time.Now(), true), Back: v.href(target.key)}
+	b := &forceBody{Lock: v.lock(&seen.Status, cmp.Or(err, seen.wrong), time.Now(), true), Back: v.href(target.key)}
 	p.Body = b
 	if err != nil {
 		p.Status, p.Notice = http.StatusServiceUnavailable, &notice{true, "Redis could not be read.", v.problemOf(err)}
-		return p, b, nil
+		return p, b
 	}
 	for i := range seen.Holders {
 		if hd := &seen.Holders[i]; hd.Owner == target.owner && strconv.FormatInt(hd.Token, 10) == target.token {
-			b.Holder = &b.Lock.Holders[i]
-			return p, b, hd
+			b.Holder, b.found = &b.Lock.Holders[i], hd
+			return p, b
 		}
 	}
 	p.Status = http.StatusConflict
-	return p, b, nil
-}
-
-// ask shows the hold, with a form that is valid for this hold only.
-func (h *handler) ask(w http.ResponseWriter, r *http.Request, v *view, target hold) {
-	p, b, _ := h.look(r.Context(), v, target)
-	if b.Holder != nil {
-		b.Fields = h.form(w, r, h.addressHold(target.key, target.owner, target.token), target.key, target.owner, target.token)
-	}
-	h.write(w, p)
+	return p, b
 }
 
 // nonce returns the nonce of the browser's cookie, and sets a cookie if there is none. Without a Path attribute, the browser limits the
@@ -140,12 +136,12 @@ func (h *handler) nonce(w http.ResponseWriter, r *http.Request) string {
 }
 
 // confirmed reports whether this browser was recently asked about exactly this target. If not, it answers the request.
-func (h *handler) confirmed(w http.ResponseWriter, r *http.Request, signed ...string) bool {
+func (h *handler) confirmed(w http.ResponseWriter, r *http.Request) bool {
 	c, err := r.Cookie(cookieName)
-	until := r.PostForm.Get("until")
-	ends, endsErr := strconv.ParseInt(until, 10, 64)
+	field := r.PostForm.Get
+	ends, endsErr := strconv.ParseInt(field("until"), 10, 64)
 	if err == nil && c.Value != "" && endsErr == nil && time.Now().Before(time.Unix(ends, 0)) &&
-		h.vault.signed(r.PostForm.Get("confirmation"), append([]string{c.Value, until}, signed...)...) {
+		h.vault.signed(field("confirmation"), c.Value, field("until"), routeOf(r.URL.Path), field("target")) {
 		return true
 	}
 	h.writeMessage(w, http.StatusForbidden, "Please confirm again", "The confirmation page is too old, came from another replica or from "+
@@ -153,31 +149,24 @@ func (h *handler) confirmed(w http.ResponseWriter, r *http.Request, signed ...st
 	return false
 }
 
-func (h *handler) forceUnlock(w http.ResponseWriter, r *http.Request, v *view, target hold) {
-	if !h.confirmed(w, r, target.key, target.owner, target.token) {
-		return
-	}
-	p, b, found := h.look(r.Context(), v, target)
-	if found == nil {
-		h.write(w, p)
-		return
-	}
+// forceUnlock releases the hold that was found, and returns the page to show afterwards.
+func (h *handler) forceUnlock(r *http.Request, v *view, target hold, p *page, b *forceBody) *page {
+	taken, found := b.Holder, b.found
 	err := h.hub.insp.ForceUnlock(r.Context(), target.key, *found)
 	switch {
 	case err == nil:
 		h.logger.Warn("lockmw: inspector: operator released a lock by force", "lock.key", v.shown(target.key), "lock.token", found.Token,
 			"process", found.Process, "label", found.Label, "operator", h.operator(r), "client.address", r.RemoteAddr)
 		lost := h.record(r, v, lockevents.Taken{Key: target.key, Mode: b.Lock.Mode, Holder: *found})
-		taken := b.Holder
-		p, b, _ = h.look(r.Context(), v, target) // the current holder
+		p, b = h.look(r.Context(), v, target) // the current holder
 		p.Status, b.Holder, b.Done, b.Lost = http.StatusOK, taken, true, v.problemOf(lost)
 	case errors.Is(err, lockmw.ErrNotHeld): // another operator was faster, or the holder has unlocked
-		p, b, _ = h.look(r.Context(), v, target)
+		p, b = h.look(r.Context(), v, target)
 		p.Status, b.Holder = http.StatusConflict, nil
 	default:
 		p.Status, b.Problem = http.StatusServiceUnavailable, v.problemOf(err)
 	}
-	h.write(w, p)
+	return p
 }
 
 // record writes forced releases and their operator to the history. An error means that they are missing there; the releases are done

@@ -36,8 +36,7 @@ func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
 		h.writeMessage(w, http.StatusNotFound, "No such process", "The link names no process. Nothing was released.")
 		return
 	}
-	signed := []string{"process", s.name, "all"} // cannot be mistaken for a hold: "all" is not a token
-	if r.Method == http.MethodPost && !h.confirmed(w, r, signed...) {
+	if r.Method == http.MethodPost && !h.confirmed(w, r) {
 		return
 	}
 	await(r.Context(), s)
@@ -56,7 +55,7 @@ func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
 			p.Status = http.StatusServiceUnavailable
 		}
 	default:
-		b.Fields = h.form(w, r, url.Values{"process": {s.name}}, signed...)
+		b.Fields = h.form(w, r, values)
 	}
 	h.write(w, p)
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"strings"
 )
 
 // A vault signs and encrypts with keys derived from one secret.
@@ -82,5 +81,5 @@ func (v *vault) openKey(sealed string) (key string, ok bool) {
 	if n > len(plain)-2 {
 		return "", false
 	}
-	return strings.Clone(string(plain[2 : 2+n])), true
+	return string(plain[2 : 2+n]), true
 }

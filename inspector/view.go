@@ -65,15 +65,10 @@ func (h *handler) addressed(values url.Values) (key string, err error) {
 
 // forceHref is a link to the confirmation page for the release of hd.
 func (h *handler) forceHref(key string, hd *lockmw.Holder) string {
-	return "force-unlock?" + h.addressHold(key, hd.Owner, strconv.FormatInt(hd.Token, 10)).Encode()
-}
-
-// addressHold is address for one hold of the key.
-func (h *handler) addressHold(key, owner, token string) url.Values {
 	values := h.address(key)
-	values.Set("owner", owner)
-	values.Set("token", token)
-	return values
+	values.Set("owner", hd.Owner)
+	values.Set("token", strconv.FormatInt(hd.Token, 10))
+	return "force-unlock?" + values.Encode()
 }
 
 // rights is the page that lists the rights of an Inspector.
