@@ -13,13 +13,12 @@ type feed[T any] struct {
 	class int
 	every time.Duration // minimum pause after a read
 	load  float64       // the part of its time that a read keeps the server busy; 0: all of it
-	first bool          // one of many such feeds, whose first reads have a bound
-	// read reads once. It may call alive to report progress; alive blocks while there are no viewers. It may call sofar with partial
-	// results.
-	read func(ctx context.Context, alive func(), sofar func(T)) (T, error)
+	// read reads once, after last was read. It may call alive to report progress; alive blocks while there are no viewers.
+	read func(ctx context.Context, last T, alive func()) (T, error)
 
 	mu      sync.Mutex
 	viewers map[*viewer]bool
+	first   bool               // the next read is the first one, of one of many such feeds: it has to be admitted
 	running bool               // the goroutine runs: from the first viewer until the last has left and the current read has ended
 	left    chan struct{}      // signals that the last viewer has left
 	cancel  context.CancelFunc // ends the current read
@@ -170,10 +169,7 @@ func (f *feed[T]) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for f.continues() {
-		wait := time.Until(f.due()) // depends on the other feeds that run
-		if wait <= 0 && f.isFirst() {
-			wait = f.pace.admit()
-		}
+		wait := f.wait()
 		if wait <= 0 {
 			f.readOnce()
 			continue
@@ -196,11 +192,15 @@ func (f *feed[T]) continues() bool {
 	return f.running
 }
 
-// isFirst reports whether the next read is a first one that needs to be admitted.
-func (f *feed[T]) isFirst() bool {
+// wait returns the time until the next read may begin. If that is now, a first read is admitted.
+func (f *feed[T]) wait() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.first && f.done.IsZero()
+	wait := time.Until(f.due())
+	if wait <= 0 && f.first {
+		wait = f.pace.admit()
+	}
+	return wait
 }
 
 func (f *feed[T]) readOnce() {
@@ -218,19 +218,13 @@ func (f *feed[T]) readOnce() {
 		f.last.since, f.last.err = time.Now(), nil // the server answers
 		rested += f.last.since.Sub(began)
 	}
-	if f.isFirst() {
+	if f.first {
 		defer func() { f.pace.admitted(time.Since(begun)) }()
 	}
 	if !f.begin(begun, cancel) {
 		return
 	}
-	value, err := f.read(ctx, alive, func(sofar T) {
-		f.update(func() {
-			if !f.last.whole {
-				f.last.value, f.last.at, f.last.err = sofar, time.Now(), nil
-			}
-		})
-	})
+	value, err := f.read(ctx, f.now().value, alive)
 	f.update(func() {
 		now := time.Now()
 		if f.abort != nil {
@@ -238,7 +232,7 @@ func (f *feed[T]) readOnce() {
 		}
 		f.cancel, f.abort = nil, nil
 		answered := f.last.since.Sub(begun) - rested // until the server's last answer
-		f.done, f.last.since = now, time.Time{}
+		f.first, f.done, f.last.since = false, now, time.Time{}
 		took := now.Sub(begun) - rested
 		switch {
 		case err == nil:
@@ -263,6 +257,15 @@ func (f *feed[T]) begin(now time.Time, cancel context.CancelFunc) bool {
 	return true
 }
 
+// sofar shows a part of the value while the first read runs.
+func (f *feed[T]) sofar(part T) {
+	f.update(func() {
+		if !f.last.whole {
+			f.last.value, f.last.at, f.last.err = part, time.Now(), nil
+		}
+	})
+}
+
 // update changes the reading and notifies the viewers.
 func (f *feed[T]) update(change func()) {
 	f.mu.Lock()
@@ -273,14 +276,8 @@ func (f *feed[T]) update(change func()) {
 	}
 }
 
-// due returns the time of the next read.
+// due returns the time of the next read, which depends on the other feeds that run. f is locked.
 func (f *feed[T]) due() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.dueLocked()
-}
-
-func (f *feed[T]) dueLocked() time.Time {
 	if f.done.IsZero() {
 		return time.Time{}
 	}
@@ -305,7 +302,7 @@ func (f *feed[T]) now() reading[T] {
 func (f *feed[T]) idle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.viewers) == 0 && time.Since(f.dueLocked()) > 0
+	return len(f.viewers) == 0 && time.Since(f.due()) > 0
 }
 
 // patience is how long a page waits for a silent server before it reports that.
@@ -323,7 +320,7 @@ func (f *feed[T]) fresh(ctx context.Context, glance time.Time) reading[T] {
 	defer limit.Stop()
 	for waited := false; ; {
 		f.mu.Lock()
-		r, due := f.last, f.dueLocked()
+		r, due := f.last, f.due()
 		f.mu.Unlock()
 		if (waited || time.Until(due) > 0) && (r.whole || r.err != nil) {
 			return r

@@ -112,7 +112,7 @@ func (h *handler) subject(page string, r *http.Request) (subject, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &keyPage{h.hub, key, h.hub.key(key), h.address(key).Encode()}, nil
+		return &keyPage{h.hub, key, h.hub.keys.of(key), h.address(key).Encode()}, nil
 	case "process":
 		return h.process(values)
 	case "redis":
@@ -133,7 +133,7 @@ func (h *handler) process(values url.Values) (*processPage, error) {
 	case name == "":
 		return &processPage{hub: h.hub}, nil
 	}
-	return &processPage{h.hub, name, h.hub.process(name)}, nil
+	return &processPage{h.hub, name, h.hub.processes.of(name)}, nil
 }
 
 // mostName is the maximum length of a process name in bytes: a host name has at most 253, and two numbers follow.

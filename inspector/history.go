@@ -45,9 +45,8 @@ func (h happening) Whose() string { return cmp.Or(h.Holder, h.Process) }
 
 // readEvents reads the events that package lockevents has recorded since the last call. If there are none, pages omit the history: most
 // programs do not record events, and the Redis user of the page may lack the right. Like a scan, it pauses between pages.
-func (h *hub) readEvents(ctx context.Context, alive func(), _ func(*past)) (*past, error) {
+func (h *hub) readEvents(ctx context.Context, before *past, alive func()) (*past, error) {
 	history := lockevents.NewHistory(h.insp)
-	before := h.events.now().value
 	if before == nil {
 		before = new(past)
 	}

@@ -30,11 +30,12 @@ type hub struct {
 	events   *feed[*past]
 	findings *feed[[]doctor.Finding]
 
-	mu        sync.Mutex
-	keys      map[string]*feed[keyStatus]
-	processes map[string]*feed[*presence]
-	merged    *snapshot // of the last readings of locks and queues
-	from      [2]*snapshot
+	keys      feeds[keyStatus]
+	processes feeds[*presence]
+
+	mu     sync.Mutex
+	merged *snapshot // of the last readings of locks and queues
+	from   [2]*snapshot
 }
 
 // A keyStatus is the status of a key, or the reason why the value in Redis is not a lock.
@@ -45,32 +46,42 @@ type keyStatus struct {
 }
 
 func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
-	h := &hub{insp: insp, shown: shown, searches: newQueue(), trend: newTrend(), keys: make(map[string]*feed[keyStatus]), processes: make(map[string]*feed[*presence])}
+	h := &hub{insp: insp, shown: shown, searches: newQueue(), trend: newTrend()}
 	h.tasks = &taskReader{reader: parked.NewReader(insp.Redis(), insp.Prefix())}
-	h.locks = &feed[*snapshot]{pace: &h.pace, class: ofLocks, every: time.Second, load: scanShare, read: h.readAll}
-	h.queues = &feed[*snapshot]{pace: &h.pace, class: ofQueues, every: time.Second, load: scanShare, read: h.readQueues}
+	h.locks = newScan(&h.pace, ofLocks, time.Second, h.readAll)
+	h.queues = newScan(&h.pace, ofQueues, time.Second, h.readQueues)
 	h.servers = newFeed(&h.pace, 2*time.Second, insp.Servers)
-	h.prefixes = newScan(&h.pace, 30*time.Second, insp.Prefixes)
-	h.kept = newScan(&h.pace, 5*time.Second, insp.KeptNames)
-	h.events = &feed[*past]{pace: &h.pace, class: ofOthers, every: 2 * time.Second, load: scanShare, read: h.readEvents}
+	h.prefixes = newScan(&h.pace, ofOthers, 30*time.Second, scanFor(insp.Prefixes))
+	h.kept = newScan(&h.pace, ofOthers, 5*time.Second, scanFor(insp.KeptNames))
+	h.events = newScan(&h.pace, ofOthers, 2*time.Second, h.readEvents)
 	h.findings = newFeed(&h.pace, time.Minute, h.examine)
+	h.keys = feeds[keyStatus]{pace: &h.pace, byName: make(map[string]*feed[keyStatus])}
+	h.keys.read = func(ctx context.Context, key string, _ keyStatus, _ func()) (keyStatus, error) {
+		return h.readKey(ctx, key)
+	}
+	h.processes = feeds[*presence]{pace: &h.pace, byName: make(map[string]*feed[*presence])}
+	h.processes.load, h.processes.keeps, h.processes.read = scanShare, keepsPresence, h.readProcess
 	return h
 }
 
+// newFeed returns a feed of what one command returns.
 func newFeed[T any](p *pace, every time.Duration, read func(context.Context) (T, error)) *feed[T] {
-	return &feed[T]{pace: p, class: ofOthers, every: every, read: func(ctx context.Context, _ func(), _ func(T)) (T, error) { return read(ctx) }}
+	return &feed[T]{pace: p, class: ofOthers, every: every, read: func(ctx context.Context, _ T, _ func()) (T, error) { return read(ctx) }}
 }
 
 // newScan returns a feed of the result of a scan.
-func newScan[T any](p *pace, every time.Duration, scan func(context.Context, ...lockmw.ScanOption) (T, error)) *feed[T] {
-	return &feed[T]{pace: p, class: ofOthers, every: every, load: scanShare, read: func(ctx context.Context, alive func(), _ func(T)) (T, error) {
-		return scan(ctx, lockmw.WithShare(scanShare), aliveAt(alive))
-	}}
+func newScan[T any](p *pace, class int, every time.Duration, scan func(context.Context, T, func()) (T, error)) *feed[T] {
+	return &feed[T]{pace: p, class: class, every: every, load: scanShare, read: scan}
 }
 
-// aliveAt reports each page of a scan to its feed.
-func aliveAt(alive func()) lockmw.ScanOption {
-	return lockmw.WithScanProgress(func(lockmw.ScanProgress) { alive() })
+// scanFor returns the function of a feed that calls scan.
+func scanFor[T any](scan func(context.Context, ...lockmw.ScanOption) (T, error)) func(context.Context, T, func()) (T, error) {
+	return func(ctx context.Context, _ T, alive func()) (T, error) { return scan(ctx, gently(alive)...) }
+}
+
+// gently makes a scan take its share of the server's time, and report each page to its feed.
+func gently(alive func()) []lockmw.ScanOption {
+	return []lockmw.ScanOption{lockmw.WithShare(scanShare), lockmw.WithScanProgress(func(lockmw.ScanProgress) { alive() })}
 }
 
 // examine runs the checks of package doctor on the servers. It writes nothing.
@@ -88,23 +99,52 @@ const scanShare = 0.25
 // showEvery is the interval at which a scan shows partial results.
 const showEvery = 500 * time.Millisecond
 
+// Feeds are many feeds of the same kind, such as those of keys. Their first reads have a bound.
+type feeds[T any] struct {
+	pace  *pace
+	load  float64 // as in feed
+	read  func(ctx context.Context, name string, last T, alive func()) (T, error)
+	keeps func(reading[T]) bool // whether a feed without viewers is kept; may be nil
+
+	mu     sync.Mutex
+	byName map[string]*feed[T]
+}
+
+// of returns the feed of a name. If it is new, feeds that are not needed any more are dropped.
+func (fs *feeds[T]) of(name string) *feed[T] {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f, ok := fs.byName[name]
+	if !ok {
+		maps.DeleteFunc(fs.byName, func(_ string, old *feed[T]) bool { return old.idle() && (fs.keeps == nil || !fs.keeps(old.now())) })
+		f = &feed[T]{pace: fs.pace, class: ofOthers, every: time.Second, load: fs.load, first: true}
+		f.read = func(ctx context.Context, last T, alive func()) (T, error) { return fs.read(ctx, name, last, alive) }
+		fs.byName[name] = f
+	}
+	return f
+}
+
+// entry returns the entry of a key that was just read.
+func (h *hub) entry(status lockmw.Status, err error) *entry {
+	return newEntry(status, err, time.Now(), h.shown(status.Key))
+}
+
 // readAll reads all locks.
-func (h *hub) readAll(ctx context.Context, alive func(), sofar func(*snapshot)) (*snapshot, error) {
+func (h *hub) readAll(ctx context.Context, _ *snapshot, alive func()) (*snapshot, error) {
 	var entries []*entry
 	shown := time.Now()
 	advance := func() {
 		alive()
 		if time.Since(shown) >= showEvery && len(entries) > 0 {
 			shown = time.Now()
-			sofar(newSnapshot(slices.Clip(entries)))
+			h.locks.sofar(newSnapshot(slices.Clip(entries)))
 		}
 	}
-	progress := lockmw.WithScanProgress(func(lockmw.ScanProgress) { advance() }) // also for pages without a lock
-	for status, err := range h.insp.All(ctx, lockmw.WithShare(scanShare), progress) {
+	for status, err := range h.insp.All(ctx, gently(advance)...) { // it also reports pages without a lock
 		if err != nil && status.Key == "" {
 			return nil, err
 		}
-		entries = append(entries, newEntry(status, err, time.Now(), h.shown(status.Key)))
+		entries = append(entries, h.entry(status, err))
 		advance()
 	}
 	all := newSnapshot(entries)
@@ -119,7 +159,7 @@ const often = 2 * time.Second
 
 // readQueues reads the locks that have waiters, and those that had waiters at the last read. It reads nothing if all locks have just
 // been read.
-func (h *hub) readQueues(ctx context.Context, alive func(), _ func(*snapshot)) (*snapshot, error) {
+func (h *hub) readQueues(ctx context.Context, last *snapshot, alive func()) (*snapshot, error) {
 	all := h.locks.now()
 	if !all.whole || time.Since(all.at) < often {
 		return nil, nil //nolint:nilnil // nothing to add
@@ -130,7 +170,7 @@ func (h *hub) readQueues(ctx context.Context, alive func(), _ func(*snapshot)) (
 			free[e.Key] = true
 		}
 	}
-	if last := h.queues.now().value; last != nil {
+	if last != nil {
 		for _, e := range last.entries {
 			if e.state != stateFree {
 				free[e.Key] = true
@@ -138,18 +178,15 @@ func (h *hub) readQueues(ctx context.Context, alive func(), _ func(*snapshot)) (
 		}
 	}
 	var entries []*entry
-	add := func(status lockmw.Status, err error) {
-		entries = append(entries, newEntry(status, err, time.Now(), h.shown(status.Key)))
-	}
-	for status, err := range h.insp.Queued(ctx, slices.Collect(maps.Keys(free)), lockmw.WithShare(scanShare), aliveAt(alive)) {
+	for status, err := range h.insp.Queued(ctx, slices.Collect(maps.Keys(free)), gently(alive)...) {
 		if err != nil && status.Key == "" {
 			return nil, err
 		}
 		delete(free, status.Key)
-		add(status, err)
+		entries = append(entries, h.entry(status, err))
 	}
 	for key := range free {
-		add(lockmw.Status{Key: key}, nil)
+		entries = append(entries, h.entry(lockmw.Status{Key: key}, nil))
 	}
 	return &snapshot{entries: entries}, ctx.Err()
 }
@@ -194,24 +231,6 @@ func merge(all, later *snapshot) *snapshot {
 		}
 	}
 	return newSnapshot(entries)
-}
-
-// key returns the feed of a key, and drops idle feeds of other keys.
-func (h *hub) key(key string) *feed[keyStatus] {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f, ok := h.keys[key]
-	if !ok {
-		for old, f := range h.keys {
-			if f.idle() {
-				delete(h.keys, old)
-			}
-		}
-		f = newFeed(&h.pace, time.Second, func(ctx context.Context) (keyStatus, error) { return h.readKey(ctx, key) })
-		f.first = true
-		h.keys[key] = f
-	}
-	return f
 }
 
 func (h *hub) readKey(ctx context.Context, key string) (keyStatus, error) {

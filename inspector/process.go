@@ -27,24 +27,9 @@ const (
 	mostShown = 200
 )
 
-// process returns the feed of a process. It keeps the last reading as long as a confirmation is valid.
-func (h *hub) process(name string) *feed[*presence] {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f, ok := h.processes[name]
-	if !ok {
-		for old, f := range h.processes {
-			if r := f.now(); f.idle() && (r.value == nil || len(r.value.entries) == 0 || time.Since(r.at) > confirmWithin) {
-				delete(h.processes, old)
-			}
-		}
-		f = &feed[*presence]{pace: &h.pace, class: ofOthers, every: time.Second, load: scanShare, first: true}
-		f.read = func(ctx context.Context, alive func(), _ func(*presence)) (*presence, error) {
-			return h.readProcess(ctx, name, f.now().value, alive)
-		}
-		h.processes[name] = f
-	}
-	return f
+// keepsPresence reports whether a confirmation of a release may still need a reading.
+func keepsPresence(r reading[*presence]) bool {
+	return r.value != nil && len(r.value.entries) > 0 && time.Since(r.at) <= confirmWithin
 }
 
 // readProcess reads the known holds and waits of a process again.
@@ -55,14 +40,14 @@ func (h *hub) readProcess(ctx context.Context, name string, last *presence, aliv
 	keys, newest := last.toRead(name, h.all().value.of(name))
 	now := &presence{entries: make(map[string]*entry)}
 	for _, key := range keys {
-		now.entries[key] = newEntry(lockmw.Status{Key: key}, nil, time.Now(), h.shown(key)) // free, unless Read returns the key
+		now.entries[key] = h.entry(lockmw.Status{Key: key}, nil) // free, unless Read returns the key
 	}
 	var statuses []lockmw.Status
-	for s, err := range h.insp.Read(ctx, keys, lockmw.WithShare(scanShare), aliveAt(alive)) {
+	for s, err := range h.insp.Read(ctx, keys, gently(alive)...) {
 		if err != nil && s.Key == "" {
 			return nil, err
 		}
-		now.entries[s.Key] = newEntry(s, err, time.Now(), h.shown(s.Key))
+		now.entries[s.Key] = h.entry(s, err)
 		statuses = append(statuses, s)
 	}
 	now.watch = last.watch.see(name, statuses, newest, time.Now())

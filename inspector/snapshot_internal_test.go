@@ -67,7 +67,7 @@ func TestAFeedBeginsNoReadAfterItsLastViewerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
 		f := newFeed[int](new(pace), time.Minute, nil)
-		f.read = func(_ context.Context, alive func(), _ func(int)) (int, error) {
+		f.read = func(_ context.Context, _ int, alive func()) (int, error) {
 			reads++
 			alive()
 			return reads, nil
