@@ -45,18 +45,15 @@ func (h happening) Whose() string { return cmp.Or(h.Holder, h.Process) }
 
 // readEvents reads the events that package lockevents has recorded since the last call. If there are none, pages omit the history: most
 // programs do not record events, and the Redis user of the page may lack the right. Like a scan, it pauses between pages.
-func (h *hub) readEvents(ctx context.Context, before *past, alive func()) (*past, error) {
+func (h *hub) readEvents(ctx context.Context, before past, alive func()) (past, error) {
 	history := lockevents.NewHistory(h.insp)
-	if before == nil {
-		before = new(past)
-	}
-	now := &past{lastID: before.lastID, since: before.since}
+	now := past{lastID: before.lastID, since: before.since}
 	whole := true
 	began := time.Now()
 	rest := func() bool { return pause.For(ctx, time.Duration(float64(time.Since(began))*(1/scanShare-1))) }
 	for page, err := range history.Back(ctx, before.lastID) {
 		if err != nil {
-			return nil, err
+			return past{}, err
 		}
 		if len(now.events) == 0 {
 			now.lastID = page.LastID
@@ -67,13 +64,13 @@ func (h *hub) readEvents(ctx context.Context, before *past, alive func()) (*past
 			break
 		}
 		if !rest() {
-			return nil, ctx.Err()
+			return past{}, ctx.Err()
 		}
 		alive()
 		began = time.Now()
 	}
 	if len(now.events) == 0 && !rest() { // the stream had no new page
-		return nil, ctx.Err()
+		return past{}, ctx.Err()
 	}
 	h.trend.count(now.events)
 	switch {
@@ -103,10 +100,7 @@ func (p *past) index(more bool) {
 }
 
 // of returns the last events of a key, and the time since which they are complete; zero if they are complete.
-func (p *past) of(key string) (events []lockevents.Event, since time.Time) {
-	if p == nil {
-		return nil, time.Time{}
-	}
+func (p past) of(key string) (events []lockevents.Event, since time.Time) {
 	events = p.byKey[key]
 	return events[max(len(events)-recentEvents, 0):], p.since
 }

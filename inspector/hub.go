@@ -27,11 +27,11 @@ type hub struct {
 	servers  *feed[[]lockmw.Server]
 	prefixes *feed[[]string]
 	kept     *feed[map[string][]string] // names of kept places, by key
-	events   *feed[*past]
+	events   *feed[past]
 	findings *feed[[]doctor.Finding]
 
 	keys      feeds[keyStatus]
-	processes feeds[*presence]
+	processes feeds[presence]
 
 	mu     sync.Mutex
 	merged *snapshot // of the last readings of locks and queues
@@ -59,7 +59,7 @@ func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
 	h.keys.read = func(ctx context.Context, key string, _ keyStatus, _ func()) (keyStatus, error) {
 		return h.readKey(ctx, key)
 	}
-	h.processes = feeds[*presence]{pace: &h.pace, byName: make(map[string]*feed[*presence])}
+	h.processes = feeds[presence]{pace: &h.pace, byName: make(map[string]*feed[presence])}
 	h.processes.load, h.processes.keeps, h.processes.read = scanShare, keepsPresence, h.readProcess
 	return h
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/internal/recordview"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -48,9 +49,6 @@ func (l *lock) First() *holder {
 
 // More returns the number of further holders.
 func (l *lock) More() int { return max(len(l.Holders)-1, 0) }
-
-// Free reports whether the lock has no holders, waiters or kept places.
-func (l *lock) Free() bool { return l.State == stateFree }
 
 type holder struct {
 	Owner       string    `json:"owner"`
@@ -100,11 +98,7 @@ func (v *view) lock(s *lockmw.Status, err error, at time.Time, details bool) *lo
 	now := time.Now()
 	l := &lock{
 		Key: v.shown(s.Key), Href: v.href(s.Key), Mode: modeOf(s), State: stateOf(s, err), Holders: make([]holder, len(s.Holders)),
-		Waiting: s.Waiting(), ReadAt: at.UTC(), Error: v.problemOf(err),
-	}
-	if since := longestSince(s); !since.IsZero() {
-		wait := millisOf(now.Sub(since))
-		l.LongestWait = &wait
+		Waiting: s.Waiting(), LongestWait: waitSince(longestSince(s), now), ReadAt: at.UTC(), Error: v.problemOf(err),
 	}
 	for i := range s.Holders {
 		l.Holders[i] = v.holder(s.Key, &s.Holders[i], at, now)
@@ -114,14 +108,13 @@ func (v *view) lock(s *lockmw.Status, err error, at time.Time, details bool) *lo
 	}
 	position := 0
 	for _, w := range s.Waiters {
-		shown := waiter{Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Weight: w.Weight}
+		shown := waiter{
+			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Since: recordview.Time(w.Since),
+			Waited: waitSince(w.Since, now), Weight: w.Weight,
+		}
 		if w.Ticket != "" {
 			position++
 			shown.Position = position
-		}
-		if !w.Since.IsZero() {
-			since, waited := w.Since.UTC(), millisOf(now.Sub(w.Since))
-			shown.Since, shown.Waited = &since, &waited
 		}
 		l.Waiters = append(l.Waiters, shown)
 	}
@@ -176,6 +169,15 @@ func stateOf(s *lockmw.Status, err error) string {
 		return stateKept
 	}
 	return stateFree
+}
+
+// waitSince returns the duration of a wait that began at since; nil if that is unknown.
+func waitSince(since, now time.Time) *millis {
+	if since.IsZero() {
+		return nil
+	}
+	wait := millisOf(now.Sub(since))
+	return &wait
 }
 
 // longestSince returns the start of the longest wait; zero if it is unknown.

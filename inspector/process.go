@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/go/internal/recordview"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -28,24 +29,21 @@ const (
 )
 
 // keepsPresence reports whether a confirmation of a release may still need a reading.
-func keepsPresence(r reading[*presence]) bool {
-	return r.value != nil && len(r.value.entries) > 0 && time.Since(r.at) <= confirmWithin
+func keepsPresence(r reading[presence]) bool {
+	return len(r.value.entries) > 0 && time.Since(r.at) <= confirmWithin
 }
 
 // readProcess reads the known holds and waits of a process again.
-func (h *hub) readProcess(ctx context.Context, name string, last *presence, alive func()) (*presence, error) {
-	if last == nil {
-		last = new(presence)
-	}
+func (h *hub) readProcess(ctx context.Context, name string, last presence, alive func()) (presence, error) {
 	keys, newest := last.toRead(name, h.all().value.of(name))
-	now := &presence{entries: make(map[string]*entry)}
+	now := presence{entries: make(map[string]*entry)}
 	for _, key := range keys {
 		now.entries[key] = h.entry(lockmw.Status{Key: key}, nil) // free, unless Read returns the key
 	}
 	var statuses []lockmw.Status
 	for s, err := range h.insp.Read(ctx, keys, gently(alive)...) {
 		if err != nil && s.Key == "" {
-			return nil, err
+			return presence{}, err
 		}
 		now.entries[s.Key] = h.entry(s, err)
 		statuses = append(statuses, s)
@@ -56,7 +54,7 @@ func (h *hub) readProcess(ctx context.Context, name string, last *presence, aliv
 
 // toRead returns the keys of a process to read next, and the start of its newest hold. Keys that are watched already come first, then
 // the keys whose leases end first.
-func (p *presence) toRead(name string, all []*entry) (keys []string, newest time.Time) {
+func (p presence) toRead(name string, all []*entry) (keys []string, newest time.Time) {
 	found := make(map[string]time.Duration) // time left of the process's first lease, by key
 	for e := range p.and(all) {
 		left := time.Duration(-1)
@@ -92,7 +90,7 @@ func (p *presence) toRead(name string, all []*entry) (keys []string, newest time
 }
 
 // and yields the entries that were read for the process, and the entries of all other keys.
-func (p *presence) and(all []*entry) iter.Seq[*entry] {
+func (p presence) and(all []*entry) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, e := range p.entries {
 			if !yield(e) {
@@ -109,10 +107,7 @@ func (p *presence) and(all []*entry) iter.Seq[*entry] {
 
 // of returns the locks that the process, or the processes of the host, with this name hold or wait for. Entries that were read for the
 // process replace the locks of all, because they are newer.
-func (p *presence) of(all *snapshot, name string) (found []*entry) {
-	if p == nil {
-		p = new(presence)
-	}
+func (p presence) of(all *snapshot, name string) (found []*entry) {
 	for e := range p.and(all.of(name)) {
 		if e.concerns(name) {
 			found = append(found, e)
@@ -128,8 +123,8 @@ type attendance struct {
 	entries []*entry
 }
 
-// findProcesses returns the attendance of each process, by its name.
-func (s *snapshot) findProcesses() map[string]*attendance {
+// findProcesses returns the attendance of each process in entries, by its name.
+func findProcesses(entries []*entry) map[string]*attendance {
 	all := make(map[string]*attendance)
 	at := func(name string, e *entry) *process {
 		a := all[name]
@@ -142,7 +137,7 @@ func (s *snapshot) findProcesses() map[string]*attendance {
 		}
 		return &a.process
 	}
-	for _, e := range s.entries {
+	for _, e := range entries {
 		for i := range e.Holders {
 			at(e.Holders[i].Process, e).Holds++
 		}
@@ -181,24 +176,32 @@ func isOf(process, name string) bool {
 
 // concerns reports whether a process of this name holds the lock or waits for it.
 func (e *entry) concerns(name string) bool {
-	return slices.ContainsFunc(e.Holders, func(h lockmw.Holder) bool { return isOf(h.Process, name) }) ||
-		slices.ContainsFunc(e.Waiters, func(w lockmw.Waiter) bool { return isOf(w.Process, name) })
+	return e.any(func(process, _ string) bool { return isOf(process, name) })
+}
+
+// any reports whether is is true of a holder or a waiter.
+func (e *entry) any(is func(process, label string) bool) bool {
+	for i := range e.Holders {
+		if h := &e.Holders[i]; is(h.Process, h.Label) {
+			return true
+		}
+	}
+	for i := range e.Waiters {
+		if w := &e.Waiters[i]; is(w.Process, w.Label) {
+			return true
+		}
+	}
+	return false
 }
 
 // processHref is a link to the page of a process, relative to all pages.
 func processHref(name string) string { return "process?" + url.Values{"process": {name}}.Encode() }
 
-// ProcessHref is a link to the page of the process.
-func (h holder) ProcessHref() string    { return processHref(h.Process) }
-func (w waiter) ProcessHref() string    { return processHref(w.Process) }
-func (h happening) ProcessHref() string { return processHref(h.Whose()) }
-func (p process) ProcessHref() string   { return processHref(p.Process) }
-
 // A processPage is the page of one process, of the processes of a host, or of all processes.
 type processPage struct {
 	hub  *hub
 	name string
-	feed *feed[*presence] // nil: the name is empty
+	feed *feed[presence] // nil: the name is empty
 }
 
 // A process is a process with the numbers of its holds and waiting calls.
@@ -260,46 +263,28 @@ func (p *processPage) show(v *view) *page {
 		answer: &shown.answer, Whole: all.whole, Processes: []process{}, Holds: []heldLock{}, Waits: []wantedLock{}, Name: p.name,
 	}
 	shown.Body = b
-	var known reading[*presence]
-	if p.feed != nil {
-		known = p.feed.now()
-	}
 	if p.name == "" {
 		if all.value != nil {
-			for _, a := range all.value.processes() {
-				b.Processes = append(b.Processes, a.process)
-			}
+			b.list(all.value.processes())
 		}
-		b.sort()
 		return shown
 	}
+	known := p.feed.now()
 	found := known.value.of(all.value, p.name)
-	byName := make(map[string]*process)
-	count := func(name string) *process {
-		if byName[name] == nil {
-			byName[name] = &process{Process: name}
-		}
-		return byName[name]
-	}
+	b.list(findProcesses(found))
 	for _, e := range found {
 		l := v.lock(&e.Status, e.err, e.at, true)
 		for _, h := range l.Holders {
 			if isOf(h.Process, p.name) {
-				count(h.Process).Holds++
 				b.Holds = append(b.Holds, heldLock{l.Key, l.Href, l.State, l.Mode, l.Waiting, h})
 			}
 		}
 		for _, w := range l.Waiters {
 			if isOf(w.Process, p.name) {
-				count(w.Process).Waiting += w.Calls
 				b.Waits = append(b.Waits, wantedLock{l.Key, l.Href, l.State, w})
 			}
 		}
 	}
-	for _, one := range byName {
-		b.Processes = append(b.Processes, *one)
-	}
-	b.sort()
 	if len(b.Processes) == 0 || len(b.Processes) == 1 && b.Processes[0].Process == p.name {
 		b.Silence = silenceOf(&known, len(b.Holds))
 		if v.mayForce && b.Silence.Silent {
@@ -309,8 +294,13 @@ func (p *processPage) show(v *view) *page {
 	return shown
 }
 
-// sort puts the processes with the most holds first.
-func (b *processBody) sort() {
+// list adds the processes with the name of the page. Those with the most holds come first.
+func (b *processBody) list(all map[string]*attendance) {
+	for name, a := range all {
+		if b.Name == "" || isOf(name, b.Name) {
+			b.Processes = append(b.Processes, a.process)
+		}
+	}
 	slices.SortFunc(b.Processes, func(a, b process) int {
 		return cmp.Or(cmp.Compare(b.Holds, a.Holds), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Process, b.Process))
 	})
@@ -340,13 +330,12 @@ const (
 )
 
 // silenceOf decides whether all holds of a process may be released together, and gives the reason.
-func silenceOf(known *reading[*presence], holds int) *silence {
-	if known.value == nil || known.err != nil || known.silent() > 0 {
+func silenceOf(known *reading[presence], holds int) *silence {
+	if known.value.watch == nil || known.err != nil || known.silent() > 0 {
 		return &silence{Reason: reasonUnread}
 	}
 	w := known.value.watch
-	since := w.since.UTC()
-	s := &silence{Since: &since}
+	s := &silence{Since: recordview.Time(w.since)}
 	left, renews := w.waitsFor(time.Now())
 	switch {
 	case holds == 0 && len(w.tickets) == 0:

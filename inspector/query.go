@@ -10,17 +10,14 @@ import (
 
 // A query is the filter, order and page of the overview.
 type query struct {
-	text, Mode, State string
+	Text, Mode, State string
 	sort              string // one of orders
 	backwards         bool
 	Page              int // from 1
 }
 
-// Text is the text as the form shows it.
-func (q query) Text() string { return plain(q.text) }
-
 // Filters reports whether the query may exclude locks.
-func (q query) Filters() bool { return q.text != "" || q.Mode != "" || q.State != "" }
+func (q query) Filters() bool { return q.Text != "" || q.Mode != "" || q.State != "" }
 
 // Sort is the value of the sort parameter; "" for the default.
 func (q query) Sort() string {
@@ -47,7 +44,7 @@ func parseQuery(values url.Values) (query, error) {
 			return query{}, queryError(name + " is given more than once")
 		}
 	}
-	q := query{text: values.Get("q"), Mode: values.Get("mode"), State: values.Get("state"), sort: defaultSort, Page: 1}
+	q := query{Text: values.Get("q"), Mode: values.Get("mode"), State: values.Get("state"), sort: defaultSort, Page: 1}
 	if q.Mode != "" && !slices.Contains(modes, q.Mode) {
 		return query{}, queryError("unknown mode; modes are " + strings.Join(modes, ", "))
 	}
@@ -78,7 +75,7 @@ func (q query) encode() string {
 			values.Set(name, value)
 		}
 	}
-	set("q", q.text)
+	set("q", q.Text)
 	set("mode", q.Mode)
 	set("state", q.State)
 	set("sort", q.Sort())

@@ -56,7 +56,7 @@ func newEntry(s lockmw.Status, err error, at time.Time, shown string) *entry {
 
 func newSnapshot(entries []*entry) *snapshot {
 	s := &snapshot{entries: entries, chosen: make(map[query][]*entry)}
-	s.processes = sync.OnceValue(s.findProcesses)
+	s.processes = sync.OnceValue(func() map[string]*attendance { return findProcesses(entries) })
 	t := &s.totals
 	t.Locks = len(entries)
 	for _, e := range entries {
@@ -82,10 +82,7 @@ func newSnapshot(entries []*entry) *snapshot {
 // total returns the totals with the longest wait up to now.
 func (s *snapshot) total() totals {
 	t := s.totals
-	if !t.longest.IsZero() {
-		wait := millisOf(time.Since(t.longest))
-		t.LongestWait = &wait
-	}
+	t.LongestWait = waitSince(t.longest, time.Now())
 	return t
 }
 
@@ -135,20 +132,12 @@ func (q *query) matches(e *entry) bool {
 	if q.State != "" && e.state != q.State && (q.State != stateHeld || e.state != stateContended) {
 		return false
 	}
-	if q.text == "" || strings.Contains(e.shown, q.text) {
+	if q.Text == "" || strings.Contains(e.shown, q.Text) {
 		return true
 	}
-	for i := range e.Holders {
-		if h := &e.Holders[i]; strings.Contains(h.Label, q.text) || strings.Contains(h.Process, q.text) {
-			return true
-		}
-	}
-	for i := range e.Waiters {
-		if w := &e.Waiters[i]; strings.Contains(w.Label, q.text) || strings.Contains(w.Process, q.text) {
-			return true
-		}
-	}
-	return false
+	return e.any(func(process, label string) bool {
+		return strings.Contains(label, q.Text) || strings.Contains(process, q.Text)
+	})
 }
 
 // orders has the columns by which the overview can be sorted. Each puts the most important locks first.
@@ -165,13 +154,9 @@ var orders = map[string]func(a, b *entry) int{
 
 // compare orders by the query's column, then by waiting calls, longest wait and key.
 func (q *query) compare(a, b *entry) int {
-	order := orders[q.sort]
+	first := orders[q.sort](a, b)
 	if q.backwards {
-		a, b = b, a
-	}
-	first := order(a, b)
-	if q.backwards {
-		a, b = b, a
+		first = -first
 	}
 	return cmp.Or(first, cmp.Compare(b.waiting, a.waiting), compareTimes(a.longest, b.longest), cmp.Compare(a.shown, b.shown),
 		compareTimes(a.first().Since, b.first().Since), cmp.Compare(a.first().Token, b.first().Token))

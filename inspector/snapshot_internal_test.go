@@ -23,14 +23,14 @@ func TestSearchesHaveABound(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 16 {
 			all.Go(func() {
-				if _, ok := s.choose(t.Context(), query{text: fmt.Sprint(i), sort: defaultSort}, q); ok {
+				if _, ok := s.choose(t.Context(), query{Text: fmt.Sprint(i), sort: defaultSort}, q); ok {
 					found.Add(1)
 				}
 			})
 		}
 		synctest.Wait()
 		began := time.Now()
-		if _, ok := s.choose(t.Context(), query{text: "one more", sort: defaultSort}, q); ok || time.Since(began) != 0 {
+		if _, ok := s.choose(t.Context(), query{Text: "one more", sort: defaultSort}, q); ok || time.Since(began) != 0 {
 			t.Errorf("one more: found %v after %v", ok, time.Since(began))
 		}
 		q.leave()
@@ -44,7 +44,7 @@ func TestSearchesHaveABound(t *testing.T) {
 func TestACachedSearchNeedsNoTurn(t *testing.T) {
 	t.Parallel()
 	s, q := newSnapshot([]*entry{newEntry(lockmw.Status{Key: "user:42"}, nil, time.Now(), "user:42")}), newQueue()
-	asked := query{text: "user", sort: defaultSort}
+	asked := query{Text: "user", sort: defaultSort}
 	if _, ok := s.choose(context.Background(), asked, q); !ok {
 		t.Fatal("the first one is refused")
 	}
@@ -57,7 +57,7 @@ func TestACachedSearchNeedsNoTurn(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, ok := s.choose(ctx, query{text: "other", sort: defaultSort}, q); ok {
+	if _, ok := s.choose(ctx, query{Text: "other", sort: defaultSort}, q); ok {
 		t.Error("two searches run at the same time")
 	}
 }

@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -95,8 +96,7 @@ func (t *trend) count(events []lockevents.Event) {
 type line struct {
 	Title string
 	Class string // CSS class of its colour
-	Now   string
-	Note  string
+	Now   string // "not recorded" if nothing is known
 	Path  string // SVG path, in a box of trendSteps × lineHeight
 }
 
@@ -118,14 +118,14 @@ func (t *trend) show(recorded bool) *trendsBody {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.at(time.Now())
-	b := &trendsBody{Since: t.begun.UTC(), Step: millisOf(t.step), recorded: recorded}
+	b := &trendsBody{
+		Since: t.begun.UTC(), Step: millisOf(t.step), Waiting: make([]*int, len(t.waiting)), Losses: slices.Clone(t.losses),
+		HandOvers: slices.Clone(t.handOvers), recorded: recorded,
+	}
 	for i, calls := range t.waiting {
-		if calls < 0 {
-			b.Waiting = append(b.Waiting, nil)
-		} else {
-			b.Waiting = append(b.Waiting, &calls)
+		if calls >= 0 {
+			b.Waiting[i] = &calls
 		}
-		b.Losses, b.HandOvers = append(b.Losses, t.losses[i]), append(b.HandOvers, t.handOvers[i])
 	}
 	return b
 }
@@ -140,7 +140,7 @@ func (b *trendsBody) Lines() []line {
 	}
 	lines := []line{{Title: "Calls waiting", Class: "contended", Now: fmt.Sprint(most, " at most"), Path: drawn(b.Waiting)}}
 	add := func(title, class string, counts []int) {
-		l := line{Title: title, Class: class, Note: "not recorded"}
+		l := line{Title: title, Class: class, Now: "not recorded"}
 		if b.recorded {
 			points, total := make([]*int, len(counts)), 0
 			for i := range counts {
@@ -150,7 +150,7 @@ func (b *trendsBody) Lines() []line {
 			if len(points) > 1 {
 				points[len(points)-1] = nil // this step is not complete yet, so its count is too low
 			}
-			l.Note, l.Now, l.Path = "", fmt.Sprint(total, " in all"), drawn(points)
+			l.Now, l.Path = fmt.Sprint(total, " in all"), drawn(points)
 		}
 		lines = append(lines, l)
 	}
@@ -186,16 +186,7 @@ func drawn(points []*int) string {
 	return b.String()
 }
 
-// Says is the text of a line for screen readers.
-func (l line) Says() string {
-	if l.Note != "" {
-		return l.Title + ": " + l.Note
-	}
-	return l.Title + ": " + l.Now
-}
-
 // trends returns the trends of a page.
 func (h *hub) trends() *trendsBody {
-	events := h.events.now().value
-	return h.trend.show(events != nil && len(events.events) > 0)
+	return h.trend.show(len(h.events.now().value.events) > 0)
 }
