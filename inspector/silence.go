@@ -1,7 +1,6 @@
 package inspector
 
 import (
-	"maps"
 	"time"
 
 	"github.com/lockmw/go/lockmw"
@@ -104,7 +103,7 @@ func (w *watch) see(process string, statuses []lockmw.Status, newest, at time.Ti
 // waitsFor returns the time until the first lease expires, if none is renewed. It reports false if the process renews no lease.
 func (w *watch) waitsFor(now time.Time) (time.Duration, bool) {
 	first, found := time.Duration(0), false
-	for l := range maps.Values(w.leases) {
+	for _, l := range w.leases {
 		if left := max(l.ends.Sub(now), 0); l.renewed && (!found || left < first) {
 			first, found = left, true
 		}

@@ -2,13 +2,11 @@ package inspector
 
 import (
 	"context"
-	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/go/internal/parked"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A task is an asynq task that waits for a lock.
@@ -35,24 +33,18 @@ const refusedFor = time.Minute
 
 // A taskReader reads waiting tasks. If the Redis user may read only locks, it returns none.
 type taskReader struct {
-	reader *parked.Reader
-
-	mu      sync.Mutex
-	refused time.Time
+	reader  *parked.Reader
+	refused atomic.Pointer[time.Time]
 }
 
 func (r *taskReader) read(ctx context.Context, key string) (parked.List, error) {
-	r.mu.Lock()
-	off := !r.refused.IsZero() && time.Since(r.refused) < refusedFor
-	r.mu.Unlock()
-	if off {
+	if at := r.refused.Load(); at != nil && time.Since(*at) < refusedFor {
 		return parked.List{}, nil
 	}
 	list, err := r.reader.Tasks(ctx, key)
-	if _, refused := errors.AsType[redis.Error](err); refused {
-		r.mu.Lock()
-		r.refused = time.Now()
-		r.mu.Unlock()
+	if transport.IsReply(err) {
+		now := time.Now()
+		r.refused.Store(&now)
 		return parked.List{}, nil
 	}
 	return list, err
