@@ -45,7 +45,7 @@ func (e *examination) watchOldKey(ctx context.Context, k OldKey) {
 		holder, err := k.holder(ctx, e.rdb)
 		switch {
 		case err != nil:
-			e.note("bridge", Unknown, "", "%s key %q: %v", k.Library, k.Key, err)
+			e.note(Unknown, "", "%s key %q: %v", k.Library, k.Key, err)
 			return
 		case strings.HasPrefix(holder, bridge.ValuePrefix):
 			byBridge++
@@ -60,11 +60,11 @@ func (e *examination) watchOldKey(ctx context.Context, k OldKey) {
 		k.Library, k.Key, bridgeSamples, byBridge, alone)
 	switch {
 	case alone > 0:
-		e.note("bridge", Warning, "keep the bridges until no process with the old code is left", "%s", saw)
+		e.note(Warning, "keep the bridges until no process with the old code is left", "%s", saw)
 	case byBridge == 0:
-		e.note("bridge", Unknown, "check its name, or watch it while somebody takes it", "%s", saw)
+		e.note(Unknown, "check its name, or watch it while somebody takes it", "%s", saw)
 	default:
-		e.note("bridge", OK, "", "%s", saw)
+		e.note(OK, "", "%s", saw)
 	}
 }
 

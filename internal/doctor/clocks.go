@@ -12,13 +12,12 @@ const clocksDiffer = time.Second
 
 // checkClocks compares the clocks of all servers with this machine's clock, and with one another.
 func (e *examination) checkClocks(ctx context.Context) {
-	const check = "clocks"
 	type reading struct{ ahead, within time.Duration }
 	var all []reading
 	for _, s := range e.servers {
 		ahead, within, err := readClock(ctx, s)
 		if err != nil {
-			e.noteOf(s, check, Unknown, Remedy(err), "TIME: %v", err)
+			e.noteOf(s, Unknown, Remedy(err), "TIME: %v", err)
 			continue
 		}
 		all = append(all, reading{ahead, within})
@@ -32,16 +31,16 @@ func (e *examination) checkClocks(ctx context.Context) {
 	const ntp = "let NTP adjust them gradually: a step of a clock ends leases early or late"
 	switch differ := most.ahead - least.ahead; {
 	case differ-2*widest.within > clocksDiffer:
-		e.note(check, Failure, ntp, "the servers' clocks differ by %v: after a fail-over leases end early or late", differ.Round(time.Millisecond))
+		e.note(Failure, ntp, "the servers' clocks differ by %v: after a fail-over leases end early or late", differ.Round(time.Millisecond))
 	case most.ahead-most.within > clocksDiffer || -least.ahead-least.within > clocksDiffer:
 		off, side := most.ahead, "ahead of"
 		if -least.ahead > off {
 			off, side = -least.ahead, "behind"
 		}
-		e.note(check, Advice, "let NTP set this machine's clock or the servers'; lockmw.Once refuses ticks if the difference is too large",
+		e.note(Advice, "let NTP set this machine's clock or the servers'; lockmw.Once refuses ticks if the difference is too large",
 			"the servers' clocks are %v %s this machine's", off.Round(time.Millisecond), side)
 	default:
-		e.note(check, OK, "", "%d of %d agree with this machine's clock to %v", len(all), len(e.servers)+e.absent, max(most.ahead.Abs(), least.ahead.Abs(), widest.within).Round(time.Millisecond))
+		e.note(OK, "", "%d of %d agree with this machine's clock to %v", len(all), len(e.servers)+e.absent, max(most.ahead.Abs(), least.ahead.Abs(), widest.within).Round(time.Millisecond))
 	}
 }
 

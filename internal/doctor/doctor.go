@@ -73,12 +73,44 @@ type Options struct {
 	Bridge []OldKey
 }
 
+// A check is one step of an examination.
+type check struct {
+	name  string
+	vital bool // after a failure the remaining checks cannot work
+	run   func(*examination, context.Context)
+}
+
+// The checks, in the order in which they run.
+var (
+	readOnly = []check{
+		{"connection", true, (*examination).connect}, {"server", false, (*examination).checkServers},
+		{"address", false, (*examination).checkAddress}, {"role", true, (*examination).checkRoles},
+		{"memory", false, (*examination).checkMemory}, {"eviction", false, (*examination).checkEviction},
+		{"persistence", false, (*examination).checkPersistence}, {"quarantine", false, (*examination).checkQuarantine},
+		{"replicas", false, (*examination).checkReplicas}, {"clocks", false, (*examination).checkClocks},
+		{"client", false, (*examination).checkClient}, {"layout", true, (*examination).checkLayout},
+	}
+	writing = []check{
+		{"rights", true, (*examination).checkRights}, {"scripting", true, (*examination).checkScripting},
+		{"expiry", false, (*examination).checkExpiry}, {"atomicity", false, (*examination).checkAtomicity},
+		{"messages", false, (*examination).checkMessages}, {"scripts", false, (*examination).checkScripts},
+		{"lock", true, (*examination).checkLock}, {"hand-over", false, (*examination).checkHandOver},
+	}
+)
+
 // ReadOnlyChecks and WritingChecks are the names of all checks, in the order in which they run. With Asynq, "asynq" follows "rights";
 // with Bridge, "bridge" follows "layout".
 var (
-	ReadOnlyChecks = []string{"connection", "server", "address", "role", "memory", "eviction", "persistence", "quarantine", "replicas", "clocks", "client", "layout"}
-	WritingChecks  = []string{"rights", "scripting", "expiry", "atomicity", "messages", "scripts", "lock", "hand-over"}
+	ReadOnlyChecks = namesOf(readOnly)
+	WritingChecks  = namesOf(writing)
 )
+
+func namesOf(checks []check) (names []string) {
+	for _, c := range checks {
+		names = append(names, c.name)
+	}
+	return names
+}
 
 // Examine runs the checks in order and yields their findings. It takes a few seconds. It writes keys below the prefix, which expire, and
 // raises the prefix's counter of fencing tokens, which stays. With ReadOnly it writes nothing. It ends early if a server does not answer
@@ -87,15 +119,15 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, o Options) iter.Seq
 	return func(yield func(Finding) bool) {
 		e := &examination{rdb: rdb, options: o, patience: patience}
 		defer e.close()
-		for _, check := range e.checks() {
-			e.findings = nil
-			check(ctx)
+		for _, c := range e.checks() {
+			e.check, e.findings = c.name, nil
+			c.run(e, ctx)
 			for _, f := range e.findings {
 				if !yield(f) {
 					return
 				}
 			}
-			if e.hasFailed("connection", "role", "layout", "rights", "scripting", "lock") { // the remaining checks cannot work
+			if c.vital && slices.ContainsFunc(e.findings, func(f Finding) bool { return f.Check == c.name && f.Verdict == Failure }) {
 				return
 			}
 		}
@@ -115,42 +147,35 @@ type examination struct {
 	opened    []*redis.Client // to replicas
 	absent    int             // number of replicas that could not be checked
 	unreached []Finding       // the reasons for them
+	check     string          // the name of the current check
 	findings  []Finding       // of the current check
 
 	mute *transport.Shortcoming // scripts may not publish; nil: they may
 }
 
-func (e *examination) checks() []func(context.Context) {
-	checks := []func(context.Context){
-		e.connect, e.checkServers, e.checkAddress, e.checkRoles, e.checkMemory, e.checkEviction, e.checkPersistence, e.checkQuarantine, e.checkReplicas,
-		e.checkClocks, e.checkClient, e.checkLayout,
-	}
+func (e *examination) checks() []check {
+	all := slices.Clone(readOnly)
 	for _, k := range e.options.Bridge {
-		checks = append(checks, func(ctx context.Context) { e.watchOldKey(ctx, k) })
+		all = append(all, check{name: "bridge", run: func(e *examination, ctx context.Context) { e.watchOldKey(ctx, k) }})
 	}
 	if !e.options.ReadOnly {
-		checks = append(checks, e.checkRights, e.checkScripting, e.checkExpiry, e.checkAtomicity, e.checkMessages, e.checkScripts, e.checkLock, e.checkHandOver)
+		all = append(all, writing...)
 	}
-	return checks
-}
-
-// hasFailed reports whether the current check is one of these and has failed.
-func (e *examination) hasFailed(checks ...string) bool {
-	return slices.ContainsFunc(e.findings, func(f Finding) bool { return f.Verdict == Failure && slices.Contains(checks, f.Check) })
+	return all
 }
 
 // note adds a finding about all servers.
-func (e *examination) note(check string, v Verdict, remedy, format string, args ...any) {
-	e.findings = append(e.findings, Finding{Check: check, Verdict: v, Saw: fmt.Sprintf(format, args...), Remedy: remedy})
+func (e *examination) note(v Verdict, remedy, format string, args ...any) {
+	e.findings = append(e.findings, Finding{Check: e.check, Verdict: v, Saw: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 // noteOf adds a finding about one server, which it names only if there are several. A failure of a replica becomes a warning, because it
 // matters only after a fail-over.
-func (e *examination) noteOf(s *server, check string, v Verdict, remedy, format string, args ...any) {
+func (e *examination) noteOf(s *server, v Verdict, remedy, format string, args ...any) {
 	if s.replica && v == Failure {
 		v = Warning
 	}
-	e.note(check, v, remedy, format, args...)
+	e.note(v, remedy, format, args...)
 	if len(e.servers) > 1 {
 		e.findings[len(e.findings)-1].Server = s.addr
 	}

@@ -26,7 +26,6 @@ type counted struct {
 // checkLayout checks that all processes lay out their keys in the same way: with one fencing counter for all locks, or with one for
 // each slot (a Cluster, WithSlottedKeys).
 func (e *examination) checkLayout(ctx context.Context) {
-	const check = "layout"
 	layout := script.NewLayout(e.options.Prefix, e.topology)
 	shared, ofSlots := layout.Counters()
 	own, err := e.readCounters(ctx, "one fencing counter for all keys", []string{shared})
@@ -35,7 +34,7 @@ func (e *examination) checkLayout(ctx context.Context) {
 		own, other = other, own
 	}
 	if err := errors.Join(err, errSlots); err != nil {
-		e.note(check, Unknown, Remedy(err), "%v", err)
+		e.note(Unknown, Remedy(err), "%v", err)
 		return
 	}
 	remedy := "give all processes WithSlottedKeys, and this command --slotted-keys"
@@ -45,13 +44,13 @@ func (e *examination) checkLayout(ctx context.Context) {
 	remedy += "; then delete the counters of the other layout"
 	switch seen := other.used.Format(time.RFC3339); {
 	case other.counter == "":
-		e.note(check, OK, "", "all locks have %s", own.what)
+		e.note(OK, "", "all locks have %s", own.what)
 	case time.Since(other.used) > recently:
-		e.note(check, Advice, "delete the counters of the other layout", "%s is left of locks with %s, last used %s", other.counter, other.what, seen)
+		e.note(Advice, "delete the counters of the other layout", "%s is left of locks with %s, last used %s", other.counter, other.what, seen)
 	case own.counter == "":
-		e.note(check, Failure, remedy, "the locks here have %s, such as %s (last used %s), and your settings stand for %s", other.what, other.counter, seen, own.what)
+		e.note(Failure, remedy, "the locks here have %s, such as %s (last used %s), and your settings stand for %s", other.what, other.counter, seen, own.what)
 	default:
-		e.note(check, Failure, remedy, "two layouts are in use: %s has %s (last used %s), and %s (last used %s) has %s: waiting calls may lose their places, and tokens may fall",
+		e.note(Failure, remedy, "two layouts are in use: %s has %s (last used %s), and %s (last used %s) has %s: waiting calls may lose their places, and tokens may fall",
 			own.counter, own.what, own.used.Format(time.RFC3339), other.counter, seen, other.what)
 	}
 }

@@ -18,10 +18,9 @@ const messages = 20
 
 // checkMessages checks that messages arrive. A message hands a lock over immediately; without messages waiting calls must poll.
 func (e *examination) checkMessages(ctx context.Context) {
-	const check = "messages"
 	tag, err := e.tagAt(ctx, e.firstMaster())
 	if err != nil {
-		e.note(check, Unknown, Remedy(err), "%v", err)
+		e.note(Unknown, Remedy(err), "%v", err)
 		return
 	}
 	channel := e.options.Prefix + ":inbox:" + tag
@@ -31,17 +30,17 @@ func (e *examination) checkMessages(ctx context.Context) {
 	}
 	switch {
 	case denied(err) != "":
-		e.note(check, Warning, "ACL SETUSER … +subscribe '&"+e.options.Prefix+":inbox:*'; in a Cluster also +ssubscribe +sunsubscribe",
+		e.note(Warning, "ACL SETUSER … +subscribe '&"+e.options.Prefix+":inbox:*'; in a Cluster also +ssubscribe +sunsubscribe",
 			"the user may not subscribe, so waiting calls must poll, which is slow: %v", err)
 	case refusal(err) != "":
-		e.note(check, Unknown, refusal(err), "the server refuses messages: %v", err)
+		e.note(Unknown, refusal(err), "the server refuses messages: %v", err)
 	case err != nil:
-		e.note(check, Warning, "check for a proxy that does not forward messages, and for firewalls",
+		e.note(Warning, "check for a proxy that does not forward messages, and for firewalls",
 			"messages do not arrive, so waiting calls must poll, which is slow: %v", err)
 	case e.mute != nil:
-		e.note(check, verdictOn(*e.mute), e.mute.Remedy, "%s", saw(*e.mute))
+		e.note(verdictOn(*e.mute), e.mute.Remedy, "%s", saw(*e.mute))
 	default:
-		e.note(check, OK, "", "%d of %d arrived, median %v", messages, messages, round(median(took)))
+		e.note(OK, "", "%d of %d arrived, median %v", messages, messages, round(median(took)))
 	}
 }
 

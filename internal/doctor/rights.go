@@ -2,8 +2,6 @@ package doctor
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"slices"
 	"strings"
 
@@ -79,28 +77,25 @@ func (e *examination) demands() []demand {
 
 // checkRights tries the rights of all demands at each master, because each server has its own ACL.
 func (e *examination) checkRights(ctx context.Context) {
-	var all []Finding
 	for _, d := range e.demands() {
-		e.findings = nil
+		e.check = d.check
 		for _, s := range e.masters() {
 			tag, err := e.tagAt(ctx, s)
 			if err != nil {
-				e.noteOf(s, d.check, Unknown, Remedy(err), "%v", err)
+				e.noteOf(s, Unknown, Remedy(err), "%v", err)
 				continue
 			}
 			e.checkRightsAt(ctx, s, d, tag)
 		}
-		e.noteSame(e.masters())
-		all = append(all, e.findings...)
 	}
-	e.findings = all
+	e.noteSame(e.masters())
 }
 
 // tagAt returns a hash tag whose keys belong to a server.
 func (e *examination) tagAt(ctx context.Context, s *server) (string, error) {
 	cluster := transport.ClusterOf(e.rdb)
 	for {
-		tag := "{doctor:" + rand.Text()[:10] + "}"
+		tag := transport.ScratchTag("doctor")
 		if cluster == nil {
 			return tag, nil
 		}
@@ -136,11 +131,11 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, d demand, ta
 			continue // before Redis 7.0 there are no sharded channels, and locks do without
 		}
 		if remedy := refusal(err); remedy != "" {
-			e.noteOf(s, d.check, Unknown, remedy, "the user's rights are unknown, because the server refuses commands: %v", err)
+			e.noteOf(s, Unknown, remedy, "the user's rights are unknown, because the server refuses commands: %v", err)
 			return
 		}
-		if err != nil && !isAnswer(err) {
-			e.noteOf(s, d.check, Unknown, Remedy(err), "the user's rights are unknown, because %s was not answered: %v", t.right, err)
+		if err != nil && !transport.IsReply(err) {
+			e.noteOf(s, Unknown, Remedy(err), "the user's rights are unknown, because %s was not answered: %v", t.right, err)
 			return
 		}
 		right, rule := denied(err), "+"+t.right
@@ -152,7 +147,7 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, d demand, ta
 		case t.only != "":
 			optional[t.only] = append(optional[t.only], rule)
 		case right != "+":
-			e.noteOf(s, d.check, Failure, "ACL SETUSER … "+rule, "%v", err)
+			e.noteOf(s, Failure, "ACL SETUSER … "+rule, "%v", err)
 			return
 		case !slices.Contains(missing, rule): // some commands are tried more than once
 			missing = append(missing, rule)
@@ -160,16 +155,16 @@ func (e *examination) checkRightsAt(ctx context.Context, s *server, d demand, ta
 	}
 	if len(missing) > 0 {
 		rights := strings.Join(missing, " ")
-		e.noteOf(s, d.check, Failure, "ACL SETUSER … "+rights, "the user lacks rights that %s need: %s", d.by, rights)
+		e.noteOf(s, Failure, "ACL SETUSER … "+rights, "the user lacks rights that %s need: %s", d.by, rights)
 	}
 	for _, t := range d.tries {
 		if rights := strings.Join(optional[t.only], " "); rights != "" {
-			e.noteOf(s, d.check, Advice, "ACL SETUSER … "+rights, "the user lacks rights %s: %s", t.only, rights)
+			e.noteOf(s, Advice, "ACL SETUSER … "+rights, "the user lacks rights %s: %s", t.only, rights)
 			delete(optional, t.only)
 		}
 	}
 	if len(missing) == 0 {
-		e.noteOf(s, d.check, OK, "", "the user has the rights that %s need: %d commands tried", d.by, rights)
+		e.noteOf(s, OK, "", "the user has the rights that %s need: %d commands tried", d.by, rights)
 	}
 }
 
@@ -188,15 +183,9 @@ func (s *server) do(ctx context.Context, args []any) error {
 	return err
 }
 
-// isAnswer reports whether an error is an answer of the server. If its text does not deny the command, the user has the right.
-func isAnswer(err error) bool {
-	_, ok := errors.AsType[redis.Error](err)
-	return ok
-}
-
 // refusal returns the remedy for an error that does not depend on the command, such as CLUSTERDOWN; "" for other errors.
 func refusal(err error) (remedy string) {
-	if isAnswer(err) && denied(err) == "" {
+	if transport.IsReply(err) && denied(err) == "" {
 		return Remedy(err)
 	}
 	return ""
@@ -204,11 +193,10 @@ func refusal(err error) (remedy string) {
 
 // denied returns the kind of right that was missing: "+" a command, "~" keys, "&" channels; "" if the command was not denied.
 func denied(err error) string {
-	answer, ok := errors.AsType[redis.Error](err)
-	if !ok {
+	if !transport.IsReply(err) {
 		return ""
 	}
-	switch text := answer.Error(); {
+	switch text := err.Error(); {
 	case strings.Contains(text, "NOPERM") && strings.Contains(text, "channel"):
 		return "&"
 	case strings.Contains(text, "NOPERM") && strings.Contains(text, "key"):

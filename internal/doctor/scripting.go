@@ -11,9 +11,8 @@ import (
 
 // checkScripting checks what scripts may do. Whether they may publish is for the check of messages.
 func (e *examination) checkScripting(ctx context.Context) {
-	const check = "scripting"
 	e.mute = nil
-	e.tryMasters(ctx, check, "scripts may do what locks need", func(t *transport.Trial) ([]transport.Shortcoming, error) {
+	e.tryMasters(ctx, "scripts may do what locks need", func(t *transport.Trial, ctx context.Context) ([]transport.Shortcoming, error) {
 		all, err := t.Scripts(ctx)
 		var others []transport.Shortcoming
 		for _, s := range all {
@@ -29,43 +28,38 @@ func (e *examination) checkScripting(ctx context.Context) {
 
 // checkExpiry checks whether keys live as long as a script says.
 func (e *examination) checkExpiry(ctx context.Context) {
-	e.tryMasters(ctx, "expiry", "keys expire to the millisecond", func(t *transport.Trial) ([]transport.Shortcoming, error) {
-		return t.Expiry(ctx)
-	})
+	e.tryMasters(ctx, "keys expire to the millisecond", (*transport.Trial).Expiry)
 }
 
 // checkAtomicity checks whether one script runs in the middle of another.
 func (e *examination) checkAtomicity(ctx context.Context) {
-	e.tryMasters(ctx, "atomicity", "nothing was seen to run in the middle of a script", func(t *transport.Trial) ([]transport.Shortcoming, error) {
+	e.tryMasters(ctx, "nothing was seen to run in the middle of a script", func(t *transport.Trial, ctx context.Context) ([]transport.Shortcoming, error) {
 		return t.Atomicity(ctx, transport.Much)
 	})
 }
 
+// A trial tries something on scratch keys of a server.
+type trial func(*transport.Trial, context.Context) ([]transport.Shortcoming, error)
+
 // tryMasters notes the shortcomings of each master. fine is the finding about a master that has none.
-func (e *examination) tryMasters(ctx context.Context, check, fine string, try func(*transport.Trial) ([]transport.Shortcoming, error)) {
+func (e *examination) tryMasters(ctx context.Context, fine string, try trial) {
 	for _, s := range e.masters() {
-		all, err := e.tryAt(ctx, s, try)
+		var all []transport.Shortcoming
+		tag, err := e.tagAt(ctx, s)
+		if err == nil {
+			all, err = try(transport.NewTrial(e.rdb, e.options.Prefix, tag, e.topology.Cluster), ctx)
+		}
 		switch {
 		case err != nil:
-			e.noteOf(s, check, Unknown, Remedy(err), "%v", err)
+			e.noteOf(s, Unknown, Remedy(err), "%v", err)
 		case len(all) == 0:
-			e.noteOf(s, check, OK, "", "%s", fine)
+			e.noteOf(s, OK, "", "%s", fine)
 		}
 		for _, lack := range all {
-			e.noteOf(s, check, verdictOn(lack), lack.Remedy, "%s", saw(lack))
+			e.noteOf(s, verdictOn(lack), lack.Remedy, "%s", saw(lack))
 		}
 	}
 	e.noteSame(e.masters())
-}
-
-func (e *examination) tryAt(
-	ctx context.Context, s *server, try func(*transport.Trial) ([]transport.Shortcoming, error),
-) ([]transport.Shortcoming, error) {
-	tag, err := e.tagAt(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	return try(transport.NewTrial(e.rdb, e.options.Prefix, tag, e.topology.Cluster))
 }
 
 func verdictOn(s transport.Shortcoming) Verdict {

@@ -32,7 +32,6 @@ func (s *server) number(field string) int64 {
 
 // connect finds the servers and checks that they answer.
 func (e *examination) connect(ctx context.Context) {
-	const check = "connection"
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	var err error
@@ -40,22 +39,22 @@ func (e *examination) connect(ctx context.Context) {
 		err = e.findServers(ctx)
 	}
 	if err != nil {
-		e.note(check, Failure, Remedy(err), "%v", err)
+		e.note(Failure, Remedy(err), "%v", err)
 		return
 	}
 	masters := len(e.masters())
 	replicas := len(e.servers) - masters
 	switch {
 	case e.topology.Sharded:
-		e.note(check, OK, "", "the proxy answers")
+		e.note(OK, "", "the proxy answers")
 	case e.topology.Cluster:
-		e.note(check, OK, "", "a Cluster of %d masters and %d replicas answers", masters, replicas)
+		e.note(OK, "", "a Cluster of %d masters and %d replicas answers", masters, replicas)
 	case replicas > 0:
-		e.note(check, OK, "", "a master and its replicas answer: %d", replicas)
+		e.note(OK, "", "a master and its replicas answer: %d", replicas)
 	case !e.topology.Single:
-		e.note(check, OK, "", "the master of the Sentinels answers")
+		e.note(OK, "", "the master of the Sentinels answers")
 	default:
-		e.note(check, OK, "", "one server answers")
+		e.note(OK, "", "one server answers")
 	}
 	e.findings = append(e.findings, e.unreached...)
 }
@@ -116,7 +115,6 @@ func (s *server) ask(ctx context.Context) error {
 
 // checkServers checks the software of the servers.
 func (e *examination) checkServers(context.Context) {
-	const check = "server"
 	for _, s := range e.servers {
 		name, version := transport.Software(s.info)
 		numbers := append(strings.Split(version, "."), "0")
@@ -124,19 +122,19 @@ func (e *examination) checkServers(context.Context) {
 		minor, _ := strconv.Atoi(numbers[1])
 		switch {
 		case s.info == nil:
-			e.noteOf(s, check, Unknown, "allow +info for more checks", "INFO: %v", s.infoErr)
+			e.noteOf(s, Unknown, "allow +info for more checks", "INFO: %v", s.infoErr)
 		case s.info["redis_mode"] == "sentinel" || s.info["server_mode"] == "sentinel":
-			e.noteOf(s, check, Failure, "use a URL for Sentinel", "this is a Sentinel, which holds no data")
+			e.noteOf(s, Failure, "use a URL for Sentinel", "this is a Sentinel, which holds no data")
 		case version == "":
-			e.noteOf(s, check, Unknown, "", "INFO lacks the version")
+			e.noteOf(s, Unknown, "", "INFO lacks the version")
 		case name != "redis" && name != "valkey":
-			e.noteOf(s, check, Warning, "test it well: lockmw is tested with Redis and Valkey", "%s %s", name, version)
+			e.noteOf(s, Warning, "test it well: lockmw is tested with Redis and Valkey", "%s %s", name, version)
 		case name == "redis" && major < 6:
-			e.noteOf(s, check, Failure, "use Redis 6 or later, or Valkey", "redis %s", version)
+			e.noteOf(s, Failure, "use Redis 6 or later, or Valkey", "redis %s", version)
 		case name == "redis" && major == 6 && minor < 2 && e.options.Asynq:
-			e.noteOf(s, check, Failure, "use Redis 6.2 or later, or Valkey", "asynq cannot archive a task on redis %s, which lacks ZRANGE with BYSCORE", version)
+			e.noteOf(s, Failure, "use Redis 6.2 or later, or Valkey", "asynq cannot archive a task on redis %s, which lacks ZRANGE with BYSCORE", version)
 		default:
-			e.noteOf(s, check, OK, "", "%s %s", name, version)
+			e.noteOf(s, OK, "", "%s %s", name, version)
 		}
 	}
 	e.noteSame(e.servers)
@@ -145,14 +143,13 @@ func (e *examination) checkServers(context.Context) {
 // checkAddress checks that the address leads to one server; with WithSlottedKeys, to one server for each key. A proxy may spread
 // connections over several.
 func (e *examination) checkAddress(ctx context.Context) {
-	const check = "address"
 	if e.topology.Cluster {
 		e.checkSlots(ctx)
 		return
 	}
 	client, ok := e.rdb.(interface{ Conn() *redis.Conn })
 	if !ok {
-		e.note(check, Unknown, "", "a Redis client of type %T does not show its connections", e.rdb)
+		e.note(Unknown, "", "a Redis client of type %T does not show its connections", e.rdb)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -161,28 +158,28 @@ func (e *examination) checkAddress(ctx context.Context) {
 	ids, connections := e.runIDs(ctx, client)
 	switch {
 	case len(ids) == 1 && connections < 2:
-		e.note(check, Unknown, "check the connections that the client and the server allow, and how long the server takes to accept one",
+		e.note(Unknown, "check the connections that the client and the server allow, and how long the server takes to accept one",
 			"no second connection within a second: unknown whether the address leads to one server")
 	case len(ids) == 1 && e.topology.Sharded:
-		e.note(check, OK, "", "leads to one server for a key, on %d connections", connections)
+		e.note(OK, "", "leads to one server for a key, on %d connections", connections)
 	case len(ids) == 0 && e.servers[0].info == nil:
-		e.note(check, Unknown, "allow +info for more checks", "unknown whether the address leads to one server, so "+alone)
+		e.note(Unknown, "allow +info for more checks", "unknown whether the address leads to one server, so "+alone)
 	case len(ids) == 0:
-		e.note(check, Unknown, "connect without a proxy if there is one", "INFO shows no run_id: unknown whether the address leads to one server, so "+alone)
+		e.note(Unknown, "connect without a proxy if there is one", "INFO shows no run_id: unknown whether the address leads to one server, so "+alone)
 	case len(ids) > 1:
-		e.note(check, Failure, "use the address of one server, or a client for Sentinel or a Cluster",
+		e.note(Failure, "use the address of one server, or a client for Sentinel or a Cluster",
 			"the address leads to %d servers in turn: two callers could hold one lock", len(ids))
 	case !e.options.ReadOnly && !transport.IsOneServer(ctx, e.rdb, e.options.Prefix):
-		e.note(check, Advice, "", "leads to one server, on %d connections, but scripts cannot show that by the run_id in INFO, so "+alone, connections)
+		e.note(Advice, "", "leads to one server, on %d connections, but scripts cannot show that by the run_id in INFO, so "+alone, connections)
 	default:
-		e.note(check, OK, "", "leads to one server, on %d connections", connections)
+		e.note(OK, "", "leads to one server, on %d connections", connections)
 	}
 }
 
 // checkSlots checks that all slots have a master, as each server sees it. The state of a Cluster without
 // cluster-require-full-coverage is ok even if some have none.
 func (e *examination) checkSlots(ctx context.Context) {
-	const check, remedy = "address", "assign all slots, or start the missing masters"
+	const remedy = "assign all slots, or start the missing masters"
 	var down, partial []string
 	var unread error
 	for _, s := range e.servers {
@@ -199,13 +196,13 @@ func (e *examination) checkSlots(ctx context.Context) {
 	}
 	switch {
 	case len(down) > 0:
-		e.note(check, Failure, remedy, "the Cluster is down, as seen by %s", strings.Join(down, " "))
+		e.note(Failure, remedy, "the Cluster is down, as seen by %s", strings.Join(down, " "))
 	case len(partial) > 0:
-		e.note(check, Failure, remedy, "some slots have no master that answers, as seen by %s", strings.Join(partial, " "))
+		e.note(Failure, remedy, "some slots have no master that answers, as seen by %s", strings.Join(partial, " "))
 	case unread != nil:
-		e.note(check, Unknown, Remedy(unread), "unknown whether all slots have a master: %v", unread)
+		e.note(Unknown, Remedy(unread), "unknown whether all slots have a master: %v", unread)
 	default:
-		e.note(check, OK, "", "all slots have a master")
+		e.note(OK, "", "all slots have a master")
 	}
 }
 
@@ -246,18 +243,17 @@ func (e *examination) runID(ctx context.Context, conn *redis.Conn) (string, erro
 
 // checkRoles checks that the servers are masters.
 func (e *examination) checkRoles(context.Context) {
-	const check = "role"
 	for _, s := range e.masters() {
 		switch {
 		case s.info == nil:
 		case s.info["role"] == "":
-			e.noteOf(s, check, Unknown, "", "INFO lacks the role")
+			e.noteOf(s, Unknown, "", "INFO lacks the role")
 		case transport.HasOtherMasters(s.info):
-			e.noteOf(s, check, Failure, "use servers with one master", "%s: other servers accept writes as well, so two callers can hold one lock", s.info["role"])
+			e.noteOf(s, Failure, "use servers with one master", "%s: other servers accept writes as well, so two callers can hold one lock", s.info["role"])
 		case s.info["role"] == "slave":
-			e.noteOf(s, check, Failure, "use the address of the master, or a client for Sentinel", "a replica of %s:%s", s.info["master_host"], s.info["master_port"])
+			e.noteOf(s, Failure, "use the address of the master, or a client for Sentinel", "a replica of %s:%s", s.info["master_host"], s.info["master_port"])
 		default:
-			e.noteOf(s, check, OK, "", "a master")
+			e.noteOf(s, OK, "", "a master")
 		}
 	}
 	e.noteSame(e.masters())

@@ -24,7 +24,6 @@ const (
 
 // checkScripts measures the speed of scripts without the round trip to the server.
 func (e *examination) checkScripts(ctx context.Context) {
-	const check = "scripts"
 	tag, err := e.tagAt(ctx, e.firstMaster())
 	var ways, runs []time.Duration
 	for range 5 {
@@ -40,15 +39,15 @@ func (e *examination) checkScripts(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		e.note(check, Failure, Remedy(err), "%v", err)
+		e.note(Failure, Remedy(err), "%v", err)
 		return
 	}
 	each := max(median(runs)-median(ways), 0) / scriptCalls
 	if each > slowCall {
-		e.note(check, Warning, "check the other load of the server, whether MONITOR runs, and its CPU", "a command in a script takes %v", each)
+		e.note(Warning, "check the other load of the server, whether MONITOR runs, and its CPU", "a command in a script takes %v", each)
 		return
 	}
-	e.note(check, OK, "", "a command in a script takes %v, a round trip %v", each, round(median(ways)))
+	e.note(OK, "", "a command in a script takes %v, a round trip %v", each, round(median(ways)))
 }
 
 // newClient returns a Client for the keys of the check.
@@ -65,15 +64,14 @@ func (e *examination) newClient() (*lockmw.Client, error) {
 
 // checkLock measures the time of an uncontended lock.
 func (e *examination) checkLock(ctx context.Context) {
-	const check = "lock"
 	took, err := e.timePairs(ctx)
 	switch middle := median(took); {
 	case err != nil:
-		e.note(check, Failure, Remedy(err), "%v", err)
+		e.note(Failure, Remedy(err), "%v", err)
 	case middle > slowPair:
-		e.note(check, Warning, "run the server closer to its clients", "acquire and release take %v, the slowest of %d took %v", round(middle), pairs, round(took[len(took)-1]))
+		e.note(Warning, "run the server closer to its clients", "acquire and release take %v, the slowest of %d took %v", round(middle), pairs, round(took[len(took)-1]))
 	default:
-		e.note(check, OK, "", "acquire and release take %v, the slowest of %d took %v", round(middle), pairs, round(took[len(took)-1]))
+		e.note(OK, "", "acquire and release take %v, the slowest of %d took %v", round(middle), pairs, round(took[len(took)-1]))
 	}
 }
 
@@ -118,15 +116,14 @@ func unlock(hold *lockmw.Hold) (inTime bool, err error) {
 
 // checkHandOver measures the time from a release in one Client to the grant in another.
 func (e *examination) checkHandOver(ctx context.Context) {
-	const check = "hand-over"
 	took, err := e.timeHandOvers(ctx)
 	switch middle := median(took); {
 	case err != nil:
-		e.note(check, Failure, Remedy(err), "%v", err)
+		e.note(Failure, Remedy(err), "%v", err)
 	case middle > slowHand:
-		e.note(check, Warning, "see the finding about messages", "release to next grant takes %v: waiting calls must poll", round(middle))
+		e.note(Warning, "see the finding about messages", "release to next grant takes %v: waiting calls must poll", round(middle))
 	default:
-		e.note(check, OK, "", "release to next grant takes %v, the slowest of %d took %v", round(middle), len(took), round(took[len(took)-1]))
+		e.note(OK, "", "release to next grant takes %v, the slowest of %d took %v", round(middle), len(took), round(took[len(took)-1]))
 	}
 }
 
