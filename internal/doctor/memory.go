@@ -3,15 +3,19 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/lockmw/go/internal/transport"
 )
 
-// informative returns the servers whose INFO is known, including replicas, because any of them may be promoted.
-func informative(servers []*server) []*server {
-	return slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s.info == nil })
+// each calls note with each of the servers whose INFO is known, and merges equal findings about servers.
+func (e *examination) each(servers []*server, note func(s *server)) {
+	for _, s := range servers {
+		if s.info != nil {
+			note(s)
+		}
+	}
+	e.noteSame(servers)
 }
 
 // config returns a setting of a server; "" if CONFIG GET is denied.
@@ -24,7 +28,7 @@ const nearlyFull = 0.9
 
 func (e *examination) checkMemory(context.Context) {
 	const remedy = "give it more memory: a full server refuses new locks, see " + pages + "#memory"
-	for _, s := range informative(e.servers) {
+	e.each(e.servers, func(s *server) {
 		used, most := s.number("used_memory"), s.number("maxmemory")
 		switch share := float64(used) / float64(max(most, 1)); {
 		case s.info["maxmemory"] == "":
@@ -38,8 +42,7 @@ func (e *examination) checkMemory(context.Context) {
 		default:
 			e.noteOf(s, OK, "", "%.0f %% of %s used", share*100, bytes(most))
 		}
-	}
-	e.noteSame(e.servers)
+	})
 }
 
 func bytes(n int64) string {
@@ -55,7 +58,7 @@ func bytes(n int64) string {
 
 func (e *examination) checkEviction(context.Context) {
 	const remedy = "CONFIG SET maxmemory-policy noeviction, or move locks to a Redis without a cache"
-	for _, s := range informative(e.servers) {
+	e.each(e.servers, func(s *server) {
 		switch policy, limited := s.info["maxmemory_policy"], s.number("maxmemory") > 0; {
 		case policy == "":
 			e.noteOf(s, Unknown, remedy, "INFO lacks maxmemory-policy")
@@ -66,8 +69,7 @@ func (e *examination) checkEviction(context.Context) {
 		default:
 			e.noteOf(s, Warning, remedy, "maxmemory-policy %s: if maxmemory is ever set (now 0), a full server will evict locks and idempotency records", policy)
 		}
-	}
-	e.noteSame(e.servers)
+	})
 }
 
 func (e *examination) checkPersistence(ctx context.Context) {
@@ -76,7 +78,7 @@ func (e *examination) checkPersistence(ctx context.Context) {
 		records = "A request whose idempotency record is lost runs again; to prevent that, "
 		page    = ": see " + pages + "#persistence-restarts-fail-over"
 	)
-	for _, s := range informative(e.servers) {
+	e.each(e.servers, func(s *server) {
 		aof := s.info["aof_enabled"] == "1"
 		switch fsync := s.config(ctx, "appendfsync"); {
 		case s.info["aof_enabled"] == "":
@@ -103,8 +105,7 @@ func (e *examination) checkPersistence(ctx context.Context) {
 			e.noteOf(s, Advice, locks+records+"CONFIG SET appendonly yes"+page,
 				"no append-only file: a crash loses all locks and idempotency records since the last snapshot, if there is one")
 		}
-	}
-	e.noteSame(e.servers)
+	})
 }
 
 // checkQuarantine checks whether WithQuarantine can notice that a server has lost locks.
@@ -113,14 +114,13 @@ func (e *examination) checkQuarantine(context.Context) {
 		e.note(Advice, "do not use WithQuarantine here: New refuses it", "a proxy does not show which server has a key")
 		return
 	}
-	for _, s := range informative(e.masters()) {
+	e.each(e.masters(), func(s *server) {
 		if _, err := transport.ReplicationID(s.info); err != nil {
 			e.noteOf(s, Advice, "do not use WithQuarantine here: it refuses every lock", "%v", err)
-			continue
+			return
 		}
 		e.noteOf(s, OK, "", "WithQuarantine can notice that the server has lost locks")
-	}
-	e.noteSame(e.masters())
+	})
 }
 
 func (e *examination) checkReplicas(ctx context.Context) {
@@ -128,7 +128,7 @@ func (e *examination) checkReplicas(ctx context.Context) {
 		e.note(Unknown, "", "a proxy shows no replicas: a fail-over may lose the newest locks and idempotency records")
 		return
 	}
-	for _, s := range informative(e.masters()) {
+	e.each(e.masters(), func(s *server) {
 		n := s.number("connected_slaves")
 		least := s.config(ctx, "min-replicas-to-write")
 		var behind []string
@@ -157,6 +157,5 @@ func (e *examination) checkReplicas(ctx context.Context) {
 		default:
 			e.noteOf(s, OK, "", "%d, min-replicas-to-write is %s", n, least)
 		}
-	}
-	e.noteSame(e.masters())
+	})
 }

@@ -243,9 +243,8 @@ func (e *examination) runID(ctx context.Context, conn *redis.Conn) (string, erro
 
 // checkRoles checks that the servers are masters.
 func (e *examination) checkRoles(context.Context) {
-	for _, s := range e.masters() {
+	e.each(e.masters(), func(s *server) {
 		switch {
-		case s.info == nil:
 		case s.info["role"] == "":
 			e.noteOf(s, Unknown, "", "INFO lacks the role")
 		case transport.HasOtherMasters(s.info):
@@ -255,6 +254,5 @@ func (e *examination) checkRoles(context.Context) {
 		default:
 			e.noteOf(s, OK, "", "a master")
 		}
-	}
-	e.noteSame(e.masters())
+	})
 }
