@@ -54,6 +54,9 @@ func (p *pages) each(ctx context.Context, pattern string, f func(redisKeys []str
 // part estimates how much of all scans is done. The cursor of a single server counts through the hash table from its highest bit. Nodes
 // of a Cluster use another cursor, so there only finished scans count.
 func (p *pages) part() float64 {
+	if p.scans == 0 {
+		return 1
+	}
 	done := float64(p.done)
 	if len(p.nodes) == 1 {
 		done += float64(bits.Reverse64(p.cursor)>>1) / (1 << 63)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -99,6 +100,24 @@ func TestAScanYieldsEveryLockAndReportsProgress(t *testing.T) {
 		if len(told) < 2 || told[0].Locks != 0 || !slices.IsSortedFunc(told, func(a, b Progress) int {
 			return cmp.Or(cmp.Compare(a.Locks, b.Locks), cmp.Compare(a.Part, b.Part))
 		}) {
+			t.Errorf("the progress is %+v", told)
+		}
+	})
+}
+
+func TestReadingGivenKeysReportsProgress(t *testing.T) {
+	onManyLocks(t, func(i *Inspector, keys map[string]int) {
+		var told []Progress
+		how := Scan{Share: 1, Progress: func(p Progress) { told = append(told, p) }}
+		found := make(map[string]int)
+		for s, err := range i.Read(t.Context(), slices.Collect(maps.Keys(keys)), how) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[s.Key]++
+		}
+		wantOnce(t, found, keys)
+		if len(told) == 0 || told[len(told)-1] != (Progress{Locks: len(keys), Part: 1}) {
 			t.Errorf("the progress is %+v", told)
 		}
 	})
