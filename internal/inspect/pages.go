@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -19,16 +21,27 @@ const pageSize = 250
 
 // pages runs SCAN over all masters.
 type pages struct {
-	pace  *pace
+	how   Scan
+	pace  pace
 	nodes []redis.Cmdable
 	size  int
+	locks int // number of locks read
 
-	scans  int    // number of scans over all masters
+	scans  int    // number of scans over all masters; 0: certain keys are read
 	done   int    // number of finished scans of a master
 	cursor uint64 // of the current scan
 }
 
-// each calls f with the Redis keys of each page, until it returns an error.
+// newPages returns the pages for a number of scans over all masters.
+func (i *Inspector) newPages(ctx context.Context, how Scan, size, scans int) (p *pages, err error) {
+	p = &pages{how: how, pace: pace{share: how.Share}, size: size, scans: scans}
+	if scans > 0 {
+		p.nodes, err = i.masters(ctx)
+	}
+	return p, err
+}
+
+// each calls f with the Redis keys of each page, until it returns an error. After each page it reports the progress.
 func (p *pages) each(ctx context.Context, pattern string, f func(redisKeys []string) error) error {
 	for _, node := range p.nodes {
 		for more := true; more; more = p.cursor != 0 {
@@ -37,18 +50,27 @@ func (p *pages) each(ctx context.Context, pattern string, f func(redisKeys []str
 				keys, p.cursor, err = node.Scan(ctx, p.cursor, pattern, int64(p.size)).Result()
 				return err
 			})
-			if err == nil && p.cursor == 0 {
+			if err != nil {
+				return err
+			}
+			if p.cursor == 0 {
 				p.done++
 			}
-			if err == nil {
-				err = f(keys)
-			}
+			err = f(keys)
+			p.tell()
 			if err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// tell reports the progress.
+func (p *pages) tell() {
+	if p.how.Progress != nil {
+		p.how.Progress(Progress{Locks: p.locks, Part: p.part()})
+	}
 }
 
 // part estimates how much of all scans is done. The cursor of a single server counts through the hash table from its highest bit. Nodes
@@ -65,7 +87,7 @@ func (p *pages) part() float64 {
 }
 
 // keptPlaces scans for the names of kept places, by key.
-func (i *Inspector) keptPlaces(ctx context.Context, p *pages, pattern string, told func()) (map[string][]string, error) {
+func (i *Inspector) keptPlaces(ctx context.Context, p *pages, pattern string) (map[string][]string, error) {
 	kept := make(map[string][]string)
 	err := p.each(ctx, pattern, func(redisKeys []string) error {
 		for _, redisKey := range redisKeys {
@@ -73,7 +95,6 @@ func (i *Inspector) keptPlaces(ctx context.Context, p *pages, pattern string, to
 				kept[key] = append(kept[key], name)
 			}
 		}
-		told()
 		return nil
 	})
 	for key, names := range kept {
@@ -96,13 +117,32 @@ func (i *Inspector) KeptNames(ctx context.Context, how Scan) (map[string][]strin
 
 // keptLike scans for the names of the kept places whose Redis keys match a pattern, by key.
 func (i *Inspector) keptLike(ctx context.Context, pattern string, how Scan) (map[string][]string, error) {
-	nodes, err := i.masters(ctx)
+	var kept map[string][]string
+	p, err := i.newPages(ctx, how, cmp.Or(how.pageSize, pageSize), 1)
+	if err == nil {
+		kept, err = i.keptPlaces(ctx, p, pattern)
+	}
+	return kept, transport.Failure(err)
+}
+
+// Prefixes scans for the prefixes that locks have used, in alphabetic order. It finds them by their fencing counters.
+func (i *Inspector) Prefixes(ctx context.Context, how Scan) ([]string, error) {
+	seen := make(map[string]bool)
+	p, err := i.newPages(ctx, how, pageSize, 1)
+	if err == nil {
+		err = p.each(ctx, script.CounterPattern, func(redisKeys []string) error {
+			for _, redisKey := range redisKeys {
+				if prefix, ok := script.PrefixOfCounter(redisKey); ok {
+					seen[prefix] = true
+				}
+			}
+			return nil
+		})
+	}
 	if err != nil {
 		return nil, transport.Failure(err)
 	}
-	p := &pages{pace: &pace{share: how.Share}, nodes: nodes, size: cmp.Or(how.pageSize, pageSize), scans: 1}
-	kept, err := i.keptPlaces(ctx, p, pattern, func() { how.tell(Progress{Part: p.part()}) })
-	return kept, transport.Failure(err)
+	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 // masters returns the servers to scan.

@@ -15,27 +15,28 @@ const queuedPage = 1000
 // Queued yields the status of each key that has a queue, and of the keys in also. It scans as All does, but reads the statuses of
 // these keys only, without kept places.
 func (i *Inspector) Queued(ctx context.Context, also []string, how Scan) iter.Seq2[*Status, error] {
-	return i.reading(ctx, how, func(s *scan) error { return s.runQueued(also) })
+	return i.reading(ctx, how, queuedPage, 1, func(s *scan) error { return s.runQueued(also) })
 }
 
 // Read yields the status of each of keys, without kept places. It omits free keys.
 func (i *Inspector) Read(ctx context.Context, keys []string, how Scan) iter.Seq2[*Status, error] {
-	return i.reading(ctx, how, func(s *scan) error {
+	return i.reading(ctx, how, 0, 0, func(s *scan) error {
 		err := s.read(s.want(keys))
-		s.tell()
+		s.pages.tell()
 		return err
 	})
 }
 
-// reading yields the statuses that run reads.
-func (i *Inspector) reading(ctx context.Context, how Scan, run func(*scan) error) iter.Seq2[*Status, error] {
+// reading yields the statuses that run reads, in a number of scans with pages of this size.
+func (i *Inspector) reading(ctx context.Context, how Scan, size, scans int, run func(*scan) error) iter.Seq2[*Status, error] {
 	return func(yield func(*Status, error) bool) {
-		s := &scan{
-			Inspector: i, ctx: ctx, pace: pace{share: how.Share}, sender: i.newSender(), yield: yield, told: how.tell,
-			seen: newSeen(cmp.Or(how.maxSeen, maxSeen)),
+		pages, err := i.newPages(ctx, how, size, scans)
+		if err == nil {
+			s := &scan{Inspector: i, ctx: ctx, pages: pages, sender: i.newSender(), yield: yield, seen: newSeen(cmp.Or(how.maxSeen, maxSeen))}
+			defer s.sender.Stop()
+			err = run(s)
 		}
-		defer s.sender.Stop()
-		if err := run(s); err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, errEnough) {
 			yield(nil, transport.Failure(err))
 		}
 	}
@@ -52,21 +53,14 @@ func (s *scan) want(keys []string) (found []*wanted) {
 }
 
 func (s *scan) runQueued(also []string) error {
-	nodes, err := s.masters(s.ctx)
-	if err != nil {
-		return err
-	}
-	s.pages = pages{pace: &s.pace, size: queuedPage, nodes: nodes, scans: 1}
-	err = s.pages.each(s.ctx, s.layout.QueuePattern(), func(redisKeys []string) error {
+	err := s.pages.each(s.ctx, s.layout.QueuePattern(), func(redisKeys []string) error {
 		var queued []string
 		for _, redisKey := range redisKeys {
 			if key, ok := s.layout.QueueOf(redisKey); ok {
 				queued = append(queued, key)
 			}
 		}
-		err := s.read(s.want(queued))
-		s.tell()
-		return err
+		return s.read(s.want(queued))
 	})
 	if err != nil {
 		return err

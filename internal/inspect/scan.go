@@ -6,13 +6,11 @@ import (
 	"errors"
 	"hash/maphash"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/pause"
-	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -27,13 +25,6 @@ type Scan struct {
 	pageSize, maxSeen int // for tests; 0: the defaults
 }
 
-// tell reports the progress of the scan.
-func (s *Scan) tell(p Progress) {
-	if s.Progress != nil {
-		s.Progress(p)
-	}
-}
-
 // A Progress is the progress of a scan.
 type Progress struct {
 	Locks int     // number of locks read
@@ -44,35 +35,27 @@ type Progress struct {
 type scan struct {
 	*Inspector
 	ctx    context.Context
-	pace   pace
-	pages  pages
+	pages  *pages
 	sender *transport.Sender
-	told   func(Progress)
 	yield  func(*Status, error) bool
 
-	kept  map[string][]string // names of kept places by key; only keys that were not yielded yet
-	seen  *seen
-	locks int
+	kept map[string][]string // names of kept places by key; only keys that were not yielded yet
+	seen *seen
 }
 
 // All yields the status of each key that has a holder, a waiter or a kept place. It yields an unreadable key with its error. An error
 // without a status ends the scan. All keeps in memory: a page of keys, a batch of statuses, the names of all kept places, and the hashes
 // of seen.
 func (i *Inspector) All(ctx context.Context, how Scan) iter.Seq2[*Status, error] {
-	return i.reading(ctx, how, func(s *scan) error { return s.run(cmp.Or(how.pageSize, pageSize)) })
+	return i.reading(ctx, how, cmp.Or(how.pageSize, pageSize), 2, (*scan).run)
 }
 
 // errEnough means that the caller has stopped the iteration.
 var errEnough = errors.New("enough")
 
 // run reads kept places first, because the status of a key contains them.
-func (s *scan) run(pageSize int) error {
-	nodes, err := s.masters(s.ctx)
-	if err != nil {
-		return err
-	}
-	s.pages = pages{pace: &s.pace, nodes: nodes, size: pageSize, scans: 2}
-	if s.kept, err = s.keptPlaces(s.ctx, &s.pages, s.layout.AllKeptPattern(), s.tell); err != nil {
+func (s *scan) run() (err error) {
+	if s.kept, err = s.keptPlaces(s.ctx, s.pages, s.layout.AllKeptPattern()); err != nil {
 		return err
 	}
 	if err := s.pages.each(s.ctx, s.layout.Pattern(), s.readPage); err != nil {
@@ -96,17 +79,13 @@ func (s *scan) readPage(redisKeys []string) error {
 			found = append(found, &wanted{key: key, kept: s.kept[key], byQueue: !byHolder})
 		}
 	}
-	err := s.read(found)
-	s.tell()
-	return err
+	return s.read(found)
 }
-
-func (s *scan) tell() { s.told(Progress{Locks: s.locks, Part: s.pages.part()}) }
 
 // read reads statuses and yields them, a batch at a time.
 func (s *scan) read(found []*wanted) error {
 	for batch := range slices.Chunk(found, batchSize) {
-		err := s.pace.work(s.ctx, func() error {
+		err := s.pages.pace.work(s.ctx, func() error {
 			s.readAll(s.ctx, s.sender, batch)
 			return outage(batch)
 		})
@@ -148,7 +127,7 @@ func (s *scan) show(w *wanted) error {
 		return nil
 	}
 	delete(s.kept, w.key)
-	s.locks++
+	s.pages.locks++
 	if !s.yield(w.status, w.failure()) {
 		return errEnough
 	}
@@ -178,29 +157,6 @@ func (p *pace) work(ctx context.Context, f func() error) error {
 	p.owed = 0
 	pause.For(ctx, owed)
 	return ctx.Err()
-}
-
-// Prefixes scans for the prefixes that locks have used, in alphabetic order. It finds them by their fencing counters.
-func (i *Inspector) Prefixes(ctx context.Context, how Scan) ([]string, error) {
-	nodes, err := i.masters(ctx)
-	if err != nil {
-		return nil, transport.Failure(err)
-	}
-	seen := make(map[string]bool)
-	p := &pages{pace: &pace{share: how.Share}, nodes: nodes, size: pageSize, scans: 1}
-	err = p.each(ctx, script.CounterPattern, func(redisKeys []string) error {
-		for _, redisKey := range redisKeys {
-			if prefix, ok := script.PrefixOfCounter(redisKey); ok {
-				seen[prefix] = true
-			}
-		}
-		how.tell(Progress{Part: p.part()})
-		return nil
-	})
-	if err != nil {
-		return nil, transport.Failure(err)
-	}
-	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 // A seen stores hashes of the last keys. Among 100,000 keys, two collide in one of 10^9 scans.
