@@ -21,8 +21,6 @@ type queue struct {
 	armed    bool // a timer is set
 }
 
-func (q *queue) init(after time.Duration, log func(*attempt, *moment)) { q.after, q.log = after, log }
-
 // lasts reports whether a is a call of lockmw.Lead or lockmw.Once, whose long waits and holds are normal and not logged: a leader
 // holds for as long as it lives, a job for as long as it runs, and the other replicas wait meanwhile.
 func lasts(a *lockmw.Attempt) bool { return a.Op == "lead" || a.Op == "once" }

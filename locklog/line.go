@@ -1,9 +1,11 @@
 package locklog
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lockmw/go/internal/observe"
@@ -24,10 +26,7 @@ const (
 
 // loggerFor returns the logger, or nil if it is not enabled for level.
 func (r *reporter) loggerFor(ctx context.Context, level slog.Level) *slog.Logger {
-	logger := r.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
+	logger := cmp.Or(r.logger, slog.Default())
 	if !logger.Enabled(ctx, level) {
 		return nil
 	}
@@ -45,10 +44,7 @@ func (r *reporter) logWait(
 	}
 	lock := append(r.describe(a, s.Token), slog.Duration("waited", s.Waited), slog.String("outcome", observe.OutcomeOf(err).String()))
 	lock = describeQueue(lock, &seen)
-	failure := r.describeError(err)
-	if missed > 0 {
-		failure = append(failure, slog.Int("suppressed", missed))
-	}
+	failure := appendKnown(r.describeError(err), slog.Int("suppressed", missed))
 	r.write(ctx, logger, slog.LevelWarn, message, lock, describeHolder(seen.Holders), failure)
 }
 
@@ -92,35 +88,30 @@ func (r *reporter) write(
 	logger.LogAttrs(ctx, level, message, groups...)
 }
 
+// unknown values are not logged.
+var unknown = []slog.Value{slog.StringValue(""), slog.Int64Value(0), slog.TimeValue(time.Time{})}
+
+// appendKnown adds the attributes whose values are known.
+func appendKnown(attrs []slog.Attr, more ...slog.Attr) []slog.Attr {
+	for _, a := range more {
+		if !slices.ContainsFunc(unknown, a.Value.Equal) {
+			attrs = append(attrs, a)
+		}
+	}
+	return attrs
+}
+
 // describe returns the attributes of all lines, with capacity for further ones.
 func (r *reporter) describe(a *lockmw.Attempt, token int64) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(attrs,
 		slog.String("name", a.Name), slog.String("operation", a.Op), slog.String("mode", a.Mode))
-	if key := r.shownKey(a.Key); key != "" {
-		attrs = append(attrs, slog.String("key", key))
-	}
-	if label := a.Policy.Label; label != "" {
-		attrs = append(attrs, slog.String("label", label))
-	}
-	if token != 0 {
-		attrs = append(attrs, slog.Int64("token", token))
-	}
-	return attrs
+	return appendKnown(attrs, slog.String("key", r.shownKey(a.Key)), slog.String("label", a.Policy.Label), slog.Int64("token", token))
 }
 
 // describeQueue adds the attributes of the queue that a call met.
 func describeQueue(attrs []slog.Attr, seen *lockmw.Contention) []slog.Attr {
-	if seen.Position > 0 {
-		attrs = append(attrs, slog.Int("position", seen.Position))
-	}
-	if seen.Waiters > 0 {
-		attrs = append(attrs, slog.Int("waiters", seen.Waiters))
-	}
-	if n := len(seen.Holders); n > 0 {
-		attrs = append(attrs, slog.Int("holders", n))
-	}
-	return attrs
+	return appendKnown(attrs, slog.Int("position", seen.Position), slog.Int("waiters", seen.Waiters), slog.Int("holders", len(seen.Holders)))
 }
 
 // shownKey calls the function of WithKeyRedactor. It does not show the value of a panic, which may contain the key.
@@ -144,26 +135,12 @@ func describeHolder(holders []lockmw.Holder) []slog.Attr {
 			h = other
 		}
 	}
-	attrs := make([]slog.Attr, 0, 6)
-	if h.Label != "" {
-		attrs = append(attrs, slog.String("label", h.Label))
-	}
-	if h.Owner != "" {
-		attrs = append(attrs, slog.String("owner", h.Owner))
-	}
-	if h.Process != "" {
-		attrs = append(attrs, slog.String("process", h.Process))
-	}
-	if h.Token != 0 {
-		attrs = append(attrs, slog.Int64("token", h.Token))
-	}
-	if !h.Since.IsZero() {
-		attrs = append(attrs, slog.Time("since", h.Since))
-	}
+	var traceID string
 	if p, ok := observe.ParseTraceParent(h.TraceParent); ok {
-		attrs = append(attrs, slog.String("trace_id", hex.EncodeToString(p.TraceID[:])))
+		traceID = hex.EncodeToString(p.TraceID[:])
 	}
-	return attrs
+	return appendKnown(nil, slog.String("label", h.Label), slog.String("owner", h.Owner), slog.String("process", h.Process),
+		slog.Int64("token", h.Token), slog.Time("since", h.Since), slog.String("trace_id", traceID))
 }
 
 // describeError returns the attributes of err, without the key, or none if err is nil.

@@ -23,8 +23,8 @@ import (
 // logged either.
 func New(logger *slog.Logger, opts ...Option) *lockmw.Observer {
 	r := &reporter{config: newConfig(opts), logger: logger}
-	r.waits.init(r.slowWait, r.stillWaiting)
-	r.holds.init(r.longHold, r.stillHeld)
+	r.waits.after, r.waits.log = r.slowWait, r.stillWaiting
+	r.holds.after, r.holds.log = r.longHold, r.stillHeld
 	return &lockmw.Observer{
 		Start:     r.start,
 		Contended: r.contended,
