@@ -86,7 +86,7 @@ func (h *History) Back(ctx context.Context, after string) iter.Seq2[Page, error]
 			}
 			page := Page{LastID: entries[0].ID}
 			for _, entry := range slices.Backward(entries) {
-				page.Events = append(page.Events, eventsOf(entry, "")...)
+				page.Events = append(page.Events, eventsOf(entry)...)
 			}
 			end = "(" + entries[len(entries)-1].ID
 			more = yield(page, nil) && len(entries) == pageSize
@@ -94,19 +94,13 @@ func (h *History) Back(ctx context.Context, after string) iter.Seq2[Page, error]
 	}
 }
 
-// eventsOf returns the events of key in an entry, or all events if key is "".
-func eventsOf(entry redis.XMessage, key string) []Event {
+// eventsOf returns the events in an entry.
+func eventsOf(entry redis.XMessage) []Event {
 	text, _ := entry.Values["events"].(string)
 	process, _ := entry.Values["process"].(string)
-	dropped := 0
-	if n, ok := entry.Values["dropped"].(string); ok {
-		dropped, _ = strconv.Atoi(n)
-	}
-	all := decode(text, process, dropped)
-	if key == "" {
-		return all
-	}
-	return slices.DeleteFunc(all, func(e Event) bool { return e.Key != key })
+	count, _ := entry.Values["dropped"].(string)
+	dropped, _ := strconv.Atoi(count) // 0 if the field is missing
+	return decode(text, process, dropped)
 }
 
 // blocks is how long one command waits for an event at the server. It takes a connection of the pool meanwhile.
@@ -127,8 +121,8 @@ func (h *History) Follow(ctx context.Context, key string) iter.Seq2[Event, error
 			for _, s := range streams {
 				for _, entry := range s.Messages {
 					last = entry.ID
-					for _, e := range eventsOf(entry, key) {
-						if !yield(e, nil) {
+					for _, e := range eventsOf(entry) {
+						if (key == "" || e.Key == key) && !yield(e, nil) {
 							return
 						}
 					}
