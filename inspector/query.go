@@ -69,19 +69,11 @@ func parseQuery(values url.Values) (query, error) {
 
 // encode is the reverse of parseQuery. It omits defaults.
 func (q query) encode() string {
-	values := make(url.Values)
-	set := func(name, value string) {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
-	set("q", q.Text)
-	set("mode", q.Mode)
-	set("state", q.State)
-	set("sort", q.Sort())
+	values := url.Values{"q": {q.Text}, "mode": {q.Mode}, "state": {q.State}, "sort": {q.Sort()}}
 	if q.Page > 1 {
-		set("page", strconv.Itoa(q.Page))
+		values.Set("page", strconv.Itoa(q.Page))
 	}
+	maps.DeleteFunc(values, func(_ string, value []string) bool { return value[0] == "" })
 	return values.Encode()
 }
 

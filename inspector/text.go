@@ -21,11 +21,11 @@ func pieces(s string) (all []piece) {
 	begun := 0
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
-		if escape := escapeOf(r, size, s[i]); escape != "" {
+		if r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) {
 			if begun < i {
 				all = append(all, piece{Text: s[begun:i]})
 			}
-			all = append(all, piece{escape, true})
+			all = append(all, piece{strings.Trim(strconv.Quote(s[i:i+size]), `"`), true})
 			begun = i + size
 		}
 		i += size
@@ -34,16 +34,6 @@ func pieces(s string) (all []piece) {
 		all = append(all, piece{Text: s[begun:]})
 	}
 	return all
-}
-
-func escapeOf(r rune, size int, first byte) string {
-	switch {
-	case r == utf8.RuneError && size == 1:
-		return fmt.Sprintf(`\x%02x`, first)
-	case unicode.IsPrint(r):
-		return ""
-	}
-	return strings.Trim(strconv.QuoteRune(r), "'")
 }
 
 // plain returns a text with the escapes of pieces.
