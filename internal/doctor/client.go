@@ -10,7 +10,6 @@ import (
 
 // checkClient looks for timeouts that are too long for the lease.
 func (e *examination) checkClient(ctx context.Context) {
-	before := len(e.findings)
 	switch c := e.rdb.(type) {
 	case interface{ Options() *redis.Options }:
 		o := c.Options()
@@ -33,7 +32,7 @@ func (e *examination) checkClient(ctx context.Context) {
 				"cluster-node-timeout is %v: a fail-over takes about twice as long, and a lease of %v may expire before", away, e.options.Lease)
 		}
 	}
-	if len(e.findings) == before && !e.options.Borrowed {
+	if len(e.findings) == 0 && !e.options.Borrowed {
 		e.note(OK, "", "its timeouts fit a lease of %v", e.options.Lease)
 	}
 }

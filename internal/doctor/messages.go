@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/go/internal/transport"
 )
 
@@ -50,24 +48,18 @@ func (e *examination) firstMaster() *server { return e.masters()[0] }
 func (e *examination) sendMessages(ctx context.Context, channel string, sharded bool) (took []time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
-	var sub *redis.PubSub
+	subscribe, publish := e.rdb.Subscribe, e.rdb.Publish
 	if sharded {
-		sub = e.rdb.SSubscribe(ctx, channel)
-	} else {
-		sub = e.rdb.Subscribe(ctx, channel)
+		subscribe, publish = e.rdb.SSubscribe, e.rdb.SPublish
 	}
+	sub := subscribe(ctx, channel)
 	defer sub.Close()
 	if _, err := sub.Receive(ctx); err != nil {
 		return nil, err
 	}
 	for i := range messages {
 		text, begun := strconv.Itoa(i), time.Now()
-		if sharded {
-			err = e.rdb.SPublish(ctx, channel, text).Err()
-		} else {
-			err = e.rdb.Publish(ctx, channel, text).Err()
-		}
-		if err != nil {
+		if err := publish(ctx, channel, text).Err(); err != nil {
 			return nil, err
 		}
 		m, err := sub.ReceiveMessage(ctx)
