@@ -78,6 +78,11 @@ func (w *wanted) failure() error {
 	return transport.Failure(w.err)
 }
 
+// isOwn reports whether the error concerns this key alone.
+func (w *wanted) isOwn() bool {
+	return errors.Is(w.failure(), core.ErrWrongType) || transport.IsMoving(w.err)
+}
+
 // statusOf converts the stored data of a key.
 func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err error) {
 	s = &Status{Key: w.key, Record: recordOf(&stored.Record, stored.Holder["id"])}

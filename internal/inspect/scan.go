@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -104,7 +103,7 @@ func (s *scan) read(found []*wanted) error {
 // outage returns an error that concerns more than one key.
 func outage(batch []*wanted) error {
 	for _, w := range batch {
-		if w.err != nil && !errors.Is(w.failure(), core.ErrWrongType) && !transport.IsMoving(w.err) {
+		if w.err != nil && !w.isOwn() {
 			return w.err
 		}
 	}
@@ -114,7 +113,7 @@ func outage(batch []*wanted) error {
 // show yields the status of a key. It returns an error that concerns more than this key, which ends the scan.
 func (s *scan) show(w *wanted) error {
 	switch {
-	case errors.Is(w.failure(), core.ErrWrongType), transport.IsMoving(w.err):
+	case w.isOwn():
 		w.status = &Status{Key: w.key}
 	case w.err != nil:
 		return w.err
