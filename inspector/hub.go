@@ -85,12 +85,9 @@ func gently(alive func()) []lockmw.ScanOption {
 }
 
 // examine runs the checks of package doctor on the servers. It writes nothing.
-func (h *hub) examine(ctx context.Context) (findings []doctor.Finding, err error) {
+func (h *hub) examine(ctx context.Context) ([]doctor.Finding, error) {
 	o := doctor.Options{Prefix: h.insp.Prefix(), SlottedKeys: h.insp.HasSlottedKeys(), Lease: 30 * time.Second, ReadOnly: true}
-	for f := range doctor.Examine(ctx, h.insp.Redis(), o) {
-		findings = append(findings, f)
-	}
-	return findings, ctx.Err()
+	return slices.Collect(doctor.Examine(ctx, h.insp.Redis(), o)), ctx.Err()
 }
 
 // scanShare is the part of the server's time that a running scan may take. The pauses between scans compensate for it.

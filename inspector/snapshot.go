@@ -145,7 +145,7 @@ var orders = map[string]func(a, b *entry) int{
 	"key":     func(a, b *entry) int { return cmp.Compare(a.shown, b.shown) },
 	"state":   func(a, b *entry) int { return cmp.Compare(a.state, b.state) },
 	"mode":    func(a, b *entry) int { return cmp.Compare(modeOf(&a.Status), modeOf(&b.Status)) },
-	"holder":  func(a, b *entry) int { return cmp.Compare(a.firstHolder(), b.firstHolder()) },
+	"holder":  func(a, b *entry) int { return cmp.Compare(a.first().Process, b.first().Process) },
 	"held":    func(a, b *entry) int { return compareTimes(a.first().Since, b.first().Since) },
 	"lease":   func(a, b *entry) int { return cmp.Compare(a.leaseEnds(), b.leaseEnds()) },
 	"waiting": func(a, b *entry) int { return cmp.Compare(b.waiting, a.waiting) },
@@ -170,7 +170,8 @@ func compareTimes(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-var noHolder lockmw.Holder
+// noHolder sorts after all holders.
+var noHolder = lockmw.Holder{Process: "\xff"}
 
 // first returns the first holder, or noHolder.
 func (e *entry) first() *lockmw.Holder {
@@ -178,14 +179,6 @@ func (e *entry) first() *lockmw.Holder {
 		return &noHolder
 	}
 	return &e.Holders[0]
-}
-
-// firstHolder returns the process of the first holder. Without a holder the text sorts last.
-func (e *entry) firstHolder() string {
-	if len(e.Holders) == 0 {
-		return "\xff"
-	}
-	return e.Holders[0].Process
 }
 
 // leaseEnds returns the end of the first lease as a Unix time in milliseconds. Without a holder it sorts last.
