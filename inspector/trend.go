@@ -19,56 +19,58 @@ const (
 
 // A trend counts waits, losses and hand-overs since the handler began, in bounded memory: its points cover more and more time.
 type trend struct {
-	mu    sync.Mutex
-	begun time.Time
-	step  time.Duration
-	// One value per step since begun. In waiting, -1 means that waits were not read in that step.
-	waiting, losses, handOvers []int
+	mu     sync.Mutex
+	begun  time.Time
+	step   time.Duration // that a point covers
+	points []point       // since begun
+}
+
+// A point counts what happened in one step.
+type point struct {
+	waiting           int // the largest number of waiting calls that was seen; -1: waits were not read
+	losses, handOvers int
 }
 
 func newTrend() *trend { return &trend{begun: time.Now(), step: firstStep} }
 
-// at returns the step of an instant, after making room for it. It reports false if the instant is before the trend began. An instant in
-// the future counts as now, because clocks of other machines may be ahead.
-func (t *trend) at(instant time.Time) (step int, ok bool) {
+// at returns the point of an instant, after making room for it; nil if the instant is before the trend began. An instant in the future
+// counts as now, because clocks of other machines may be ahead.
+func (t *trend) at(instant time.Time) *point {
 	now := time.Now()
 	if instant.After(now) {
 		instant = now
 	}
 	if instant.Before(t.begun) {
-		return 0, false
+		return nil
 	}
 	for now.Sub(t.begun)/t.step >= trendSteps {
 		t.step *= 2
-		t.waiting = halve(t.waiting, func(a, b int) int { return max(a, b) })
-		t.losses, t.handOvers = halve(t.losses, sum), halve(t.handOvers, sum)
+		t.points = halve(t.points)
 	}
-	for last := int(now.Sub(t.begun) / t.step); len(t.waiting) <= last; {
-		t.waiting, t.losses, t.handOvers = append(t.waiting, -1), append(t.losses, 0), append(t.handOvers, 0)
+	for last := int(now.Sub(t.begun) / t.step); len(t.points) <= last; {
+		t.points = append(t.points, point{waiting: -1})
 	}
-	return int(instant.Sub(t.begun) / t.step), true
+	return &t.points[instant.Sub(t.begun)/t.step]
 }
 
-func sum(a, b int) int { return a + b }
-
 // halve joins each two points into one.
-func halve(points []int, join func(a, b int) int) []int {
-	for i := range points {
-		if i%2 == 0 {
-			points[i/2] = points[i]
-		} else {
-			points[i/2] = join(points[i/2], points[i])
+func halve(points []point) (half []point) {
+	for two := range slices.Chunk(points, 2) {
+		one := two[0]
+		for _, p := range two[1:] {
+			one = point{max(one.waiting, p.waiting), one.losses + p.losses, one.handOvers + p.handOvers}
 		}
+		half = append(half, one)
 	}
-	return points[:(len(points)+1)/2]
+	return half
 }
 
 // wait records the number of calls that wait now.
 func (t *trend) wait(calls int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if i, ok := t.at(time.Now()); ok {
-		t.waiting[i] = max(t.waiting[i], calls)
+	if p := t.at(time.Now()); p != nil {
+		p.waiting = max(p.waiting, calls)
 	}
 }
 
@@ -82,12 +84,12 @@ func (t *trend) count(events []lockevents.Event) {
 		if e.Kind != lockevents.Lost && !isHandOver {
 			continue
 		}
-		switch step, ok := t.at(e.At); {
-		case !ok:
+		switch p := t.at(e.At); {
+		case p == nil:
 		case isHandOver:
-			t.handOvers[step]++
+			p.handOvers++
 		default:
-			t.losses[step]++
+			p.losses++
 		}
 	}
 }
@@ -118,14 +120,13 @@ func (t *trend) show(recorded bool) *trendsBody {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.at(time.Now())
-	b := &trendsBody{
-		Since: t.begun.UTC(), Step: millisOf(t.step), Waiting: make([]*int, len(t.waiting)), Losses: slices.Clone(t.losses),
-		HandOvers: slices.Clone(t.handOvers), recorded: recorded,
-	}
-	for i, calls := range t.waiting {
-		if calls >= 0 {
-			b.Waiting[i] = &calls
+	b := &trendsBody{Since: t.begun.UTC(), Step: millisOf(t.step), recorded: recorded}
+	for _, p := range t.points {
+		var waiting *int
+		if p.waiting >= 0 {
+			waiting = &p.waiting
 		}
+		b.Waiting, b.Losses, b.HandOvers = append(b.Waiting, waiting), append(b.Losses, p.losses), append(b.HandOvers, p.handOvers)
 	}
 	return b
 }
