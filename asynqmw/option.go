@@ -146,16 +146,13 @@ func WithMaxRequeues(n int) Option {
 func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 	opts = slices.Clone(opts)
 	return taskOption{Setting: func(c *config) error {
-		if client == nil {
-			return fmt.Errorf("%w: WithRescue(nil)", lockmw.ErrInvalidOption)
-		}
 		for _, o := range opts {
 			if err := checkForCopy(o); err != nil {
 				return err
 			}
 		}
 		c.rescue = &rescue{client: client, opts: opts}
-		return nil
+		return middleware.CheckGiven("WithRescue", client)
 	}}
 }
 
@@ -168,11 +165,8 @@ func WithRescue(client *asynq.Client, opts ...asynq.Option) Option {
 // WithLock panics if rdb is nil or WithOnBusy is not Requeue.
 func WithQueueRedis(rdb redis.UniversalClient) Option {
 	return taskOption{Setting: func(c *config) error {
-		if option.IsNil(rdb) {
-			return fmt.Errorf("%w: WithQueueRedis(nil)", lockmw.ErrInvalidOption)
-		}
 		c.queueRedis = rdb
-		return nil
+		return middleware.CheckGiven("WithQueueRedis", rdb)
 	}}
 }
 
