@@ -126,7 +126,9 @@ func TestAMessageOfWatermillWhoseKeyTookTooLongIsNoPoison(t *testing.T) {
 	for failed, want := range map[error]bool{
 		errors.New("no such order"): true, lockmw.ErrInvalidKey: true, context.DeadlineExceeded: false, context.Canceled: false,
 	} {
-		key := func(context.Context, *message.Message) (string, error) { return "", fmt.Errorf("the query: %w", failed) }
+		key := func(context.Context, *message.Message) (string, error) {
+			return "", fmt.Errorf("the query: %w", failed)
+		}
 		_, err := watermilllock.Ordered(lockmw.NewLocal(), key)(nil)(message.NewMessage("1", nil))
 		if got := watermilllock.HasNoKey(err); got != want {
 			t.Errorf("%v: %t, want %t", err, got, want)
