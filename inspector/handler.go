@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,10 +68,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	name := routeOf(r.URL.Path)
 	serve, ok := h.routes[name]
-	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
+	reading, allowed := r.Method == http.MethodGet || r.Method == http.MethodHead, "GET, HEAD"
+	if name == "force-unlock" || name == "release-process" {
+		allowed += ", POST"
+	}
 	switch {
-	case !reading && (r.Method != http.MethodPost || name != "force-unlock" && name != "release-process"):
-		header.Set("Allow", "GET, HEAD")
+	case !slices.Contains(strings.Split(allowed, ", "), r.Method):
+		header.Set("Allow", allowed)
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 	case reading && isForeign(r):
 		http.Error(w, "the request came from another site", http.StatusForbidden)

@@ -243,10 +243,32 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 	for _, path := range []string{"/nothing.json", "/favicon.ico", "/ops/style.css.map"} {
 		d.get(path, http.StatusNotFound)
 	}
-	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
-		if w := d.do(method, "/key?key=a"); w.Code != http.StatusMethodNotAllowed {
-			t.Errorf("%s: %d", method, w.Code)
+}
+
+func TestOtherMethodsAreNotAllowed(t *testing.T) {
+	d := newDesk(t)
+	for _, tt := range []struct{ method, path, allowed string }{
+		{http.MethodPost, "/key?key=a", "GET, HEAD"},
+		{http.MethodPut, "/key?key=a", "GET, HEAD"},
+		{http.MethodDelete, "/key?key=a", "GET, HEAD"},
+		{http.MethodPut, "/force-unlock", "GET, HEAD, POST"},
+		{http.MethodPut, "/release-process", "GET, HEAD, POST"},
+	} {
+		w := d.do(tt.method, tt.path)
+		if got := w.Header().Get("Allow"); w.Code != http.StatusMethodNotAllowed || got != tt.allowed {
+			t.Errorf("%s %s: %d, allowed %q", tt.method, tt.path, w.Code, got)
 		}
+	}
+}
+
+// A stream would last for a minute.
+func TestHEADOfAStreamReturns(t *testing.T) {
+	d := newDesk(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	w := d.serve(httptest.NewRequestWithContext(ctx, http.MethodHead, "/live?page=overview", nil))
+	if ctx.Err() != nil || w.Header().Get("Content-Type") != "text/event-stream" {
+		t.Errorf("%v, %v", ctx.Err(), w.Header())
 	}
 }
 

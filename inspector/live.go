@@ -32,6 +32,9 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Accel-Buffering", "no") // nginx would buffer the events
+	if r.Method == http.MethodHead {
+		return
+	}
 	stream := &stream{w: w, out: http.NewResponseController(w)}
 	if !stream.write("retry: 1000\n\n") {
 		return
