@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
@@ -183,4 +184,32 @@ func TestAClosedWakerLeavesJobsToTheClock(t *testing.T) {
 	}
 	release(t, hold)
 	receive(t, ran)
+}
+
+// The search path of the connection does not have the schema.
+func TestAWakerFindsTheTablesInItsSchema(t *testing.T) {
+	t.Parallel()
+	const schema = "apart"
+	server, _ := shared.get(t)
+	d := openDatabase(t, server, schema)
+	pool, err := pgxpool.New(t.Context(), url(server.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	d.pool = pool
+	waker, err := rivermw.NewWaker(riverpgxv5.New(pool), pool.Begin, rivermw.WithSchema(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(waker.Close)
+	locks := lockmw.NewLocal()
+	hold := occupy(t, locks, "7")
+	w, ran := locked(locks, lockmw.WithWait(0), rivermw.WithWaker(waker), rivermw.WithSnooze(time.Hour, time.Hour))
+	client := d.start(d.client(w, func(c *river.Config) { c.Schema = schema }))
+	id := insert(t, client, "7")
+	await(t, client, id, "snoozed", isSnoozed)
+	release(t, hold)
+	receive(t, ran)
+	awaitState(t, client, id, rivertype.JobStateCompleted)
 }
