@@ -17,7 +17,6 @@ import (
 // A recorder is the ResponseWriter of a run. It buffers the answer until the record says that the work is done. It has no Unwrap,
 // because no byte may pass it by.
 type recorder struct {
-	connection
 	m    *idempotent
 	w    http.ResponseWriter
 	r    *http.Request // as it arrived
@@ -39,13 +38,6 @@ type recorder struct {
 	why      error // why nothing can be written in phase closed
 }
 
-// A connection has the methods of an http.ResponseController that send nothing. They are for that of the handler.
-type connection interface {
-	SetReadDeadline(time.Time) error
-	SetWriteDeadline(time.Time) error
-	EnableFullDuplex() error
-}
-
 type phase int8
 
 const (
@@ -55,10 +47,7 @@ const (
 )
 
 func newRecorder(m *idempotent, w http.ResponseWriter, r *http.Request, run *idempotency.Run, work *work) *recorder {
-	return &recorder{
-		connection: http.NewResponseController(w), m: m, w: w, r: r, run: run, work: work,
-		before: w.Header().Clone(), header: w.Header().Clone(),
-	}
+	return &recorder{m: m, w: w, r: r, run: run, work: work, before: w.Header().Clone(), header: w.Header().Clone()}
 }
 
 // writer returns the ResponseWriter for the handler. It has a Hijack method only if the connection can be taken over.
@@ -155,6 +144,21 @@ func (a *recorder) FlushError() error {
 		}
 	}
 	return http.NewResponseController(a.w).Flush()
+}
+
+// SetReadDeadline is for http.ResponseController.
+func (a *recorder) SetReadDeadline(t time.Time) error {
+	return http.NewResponseController(a.w).SetReadDeadline(t)
+}
+
+// SetWriteDeadline is for http.ResponseController.
+func (a *recorder) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(a.w).SetWriteDeadline(t)
+}
+
+// EnableFullDuplex is for http.ResponseController.
+func (a *recorder) EnableFullDuplex() error {
+	return http.NewResponseController(a.w).EnableFullDuplex()
 }
 
 type hijackable struct{ *recorder }
