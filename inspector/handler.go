@@ -68,15 +68,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	name := routeOf(r.URL.Path)
 	serve, ok := h.routes[name]
-	reading, allowed := r.Method == http.MethodGet || r.Method == http.MethodHead, "GET, HEAD"
+	reading := []string{http.MethodGet, http.MethodHead}
+	allowed := reading
 	if name == "force-unlock" || name == "release-process" {
-		allowed += ", POST"
+		allowed = append(allowed, http.MethodPost)
 	}
 	switch {
-	case !slices.Contains(strings.Split(allowed, ", "), r.Method):
-		header.Set("Allow", allowed)
+	case !slices.Contains(allowed, r.Method):
+		header.Set("Allow", strings.Join(allowed, ", "))
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-	case reading && isForeign(r):
+	case slices.Contains(reading, r.Method) && isForeign(r):
 		http.Error(w, "the request came from another site", http.StatusForbidden)
 	case ok && name == "" && r.URL.Path == "", !ok && !strings.Contains(name, "."):
 		h.redirectToRoot(w, r)
