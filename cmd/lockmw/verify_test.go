@@ -16,6 +16,7 @@ import (
 	"github.com/lockmw/go/cmd/lockmw/internal/verify"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // quick are the flags of a short run.
@@ -286,11 +287,12 @@ func TestVerifyTakesOnlyItsShare(t *testing.T) {
 	scripts := func(share string) int {
 		rdb.ConfigResetStat(t.Context())
 		lockmwOn(t, s, "verify", "--yes", "--for", "2s", "--lease", "500ms", "--share", share).want(t, statusDone)
-		stats := rdb.Info(t.Context(), "commandstats").Val()
-		n := 0
-		if _, calls, found := strings.Cut(stats, "cmdstat_evalsha:calls="); found {
-			_, _ = fmt.Sscan(calls, &n)
+		stats, err := transport.ReadInfo(t.Context(), rdb, "commandstats")
+		if err != nil {
+			t.Fatal(err)
 		}
+		n := 0
+		_, _ = fmt.Sscanf(stats["cmdstat_evalsha"], "calls=%d,", &n)
 		return n
 	}
 	if many, few := scripts("0.5"), scripts("0.002"); few == 0 || 2*few > many {
