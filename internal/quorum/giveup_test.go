@@ -29,6 +29,7 @@ func (b *bubble) left(key string) (nodes []int) {
 
 // Wherever its attempt is, a caller that gives up returns immediately, and leaves nothing at the nodes.
 func TestACallThatGivesUpLeavesNothing(t *testing.T) {
+	const soon = 20 * time.Millisecond // less than a slow answer takes
 	for name, tt := range map[string]struct {
 		until func(b *bubble, p *process) (end func()) // what holds the call up
 		want  error                                    // besides that of the context
@@ -36,19 +37,19 @@ func TestACallThatGivesUpLeavesNothing(t *testing.T) {
 	}{
 		"no node has answered": {func(b *bubble, p *process) func() {
 			return held(p.wires[0].HoldReply("{item}"), p.wires[1].HoldReply("{item}"), p.wires[2].HoldReply("{item}"))
-		}, core.ErrBusy, 20 * time.Millisecond},
+		}, core.ErrBusy, soon},
 		"one node has answered": {func(b *bubble, p *process) func() {
 			return held(p.wires[0].HoldReply("{item}"), p.wires[1].HoldReply("{item}"))
-		}, core.ErrBusy, 20 * time.Millisecond},
+		}, core.ErrBusy, soon},
 		"a node learns the token": {func(b *bubble, p *process) func() {
 			ahead := b.setCounter(0, 30*time.Second)
 			p.cut(2)
 			return held(p.wires[1].HoldReply(strconv.FormatInt(ahead+1, 10)))
-		}, core.ErrBusy, 20 * time.Millisecond},
+		}, core.ErrBusy, soon},
 		"it queues": {func(b *bubble, p *process) func() {
 			c := b.process().lock("item")
 			return func() { b.release(c) }
-		}, core.ErrBusy, 20 * time.Millisecond},
+		}, core.ErrBusy, soon},
 		"it queues, and the others are slow": {func(b *bubble, p *process) func() {
 			c, order := b.process().lock("item"), b.order("item")
 			end := held(p.wires[order[1]].HoldReply("{item}"), p.wires[order[2]].HoldReply("{item}"))
@@ -64,12 +65,12 @@ func TestACallThatGivesUpLeavesNothing(t *testing.T) {
 				strangers[0].end()
 				strangers[1].end()
 			}
-		}, core.ErrBusy, 20 * time.Millisecond},
+		}, core.ErrBusy, soon},
 		"too few nodes are there": {func(b *bubble, p *process) func() {
 			p.cut(0, 1)
 			_ = p.try("other") // and that is known
 			return p.restore
-		}, core.ErrUnavailable, 20 * time.Millisecond},
+		}, core.ErrUnavailable, soon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(b *bubble) {
