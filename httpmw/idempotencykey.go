@@ -36,7 +36,7 @@ func idempotencyKey(h http.Header) (string, error) {
 
 func isInvisible(r rune) bool { return r <= ' ' || r > '~' }
 
-// What a backslash escapes in a string (RFC 9651, 3.3.3).
+// The two escapes of a string (RFC 9651, 3.3.3).
 var (
 	unescape      = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 	removeEscaped = strings.NewReplacer(`\\`, "", `\"`, "")

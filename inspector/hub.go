@@ -96,7 +96,7 @@ const scanShare = 0.25
 // showEvery is the interval at which a scan shows partial results.
 const showEvery = 500 * time.Millisecond
 
-// A feeds has all feeds of one kind, such as those of keys. Their first reads have a bound.
+// A feeds has all feeds of one kind, such as the feeds of keys. Their first reads have a bound.
 type feeds[T any] struct {
 	pace  *pace
 	load  float64 // as in feed

@@ -98,7 +98,7 @@ const (
 		`CASE WHEN expires > {now} THEN 1 ELSE 0 END FROM {table} WHERE idem_key = ?`
 	insertSQL = `INSERT INTO {table} (idem_key, state, fingerprint, run, token, earlier, silent, returned, void_runs, status, began, expires) ` +
 		`VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, {now}, {until})`
-	// The first arguments of an UPDATE of all these columns are those of row.values.
+	// An UPDATE of all these columns takes the values of row.values first.
 	updateSQL = `UPDATE {table} SET state = ?, fingerprint = ?, run = ?, token = ?, earlier = ?, silent = ?, returned = ?, void_runs = ?, `
 	beginSQL  = updateSQL + `status = 0, answer = NULL, began = {now}, expires = {until} WHERE idem_key = ?`
 	// MariaDB assigns from left to right, so expires comes last.
