@@ -89,28 +89,20 @@ func identify(ctx context.Context, caller func(context.Context) (string, bool), 
 }
 
 // handle runs the handler and records its answer before it returns it.
-func handle(ctx context.Context, run *idempotency.Run, req any, handler grpc.UnaryHandler) (resp any, err error) {
-	returned := false
+func handle(ctx context.Context, run *idempotency.Run, req any, handler grpc.UnaryHandler) (any, error) {
 	defer func() {
-		switch {
-		case run.IsNotDone():
+		if run.IsNotDone() {
 			idempotency.NotDone(ctx) // a run outside has done nothing either
-			_ = run.Forget()         // if this fails, the outcome stays unknown
-		case !returned: // a panic
-			_ = run.Leave()
 		}
+		_ = run.Leave() // unless the run has ended; if this fails, the outcome stays unknown
 	}()
-	resp, err = handler(run.Context(), req)
-	returned = true
+	resp, err := handler(run.Context(), req)
 	switch {
 	case run.IsNotDone():
-		return resp, err
 	case err == nil:
 		return keep(run, resp)
 	case isRefusal(err) && run.Context().Err() == nil:
 		_ = run.Forget()
-	default:
-		_ = run.Leave()
 	}
 	return resp, err
 }
@@ -118,11 +110,10 @@ func handle(ctx context.Context, run *idempotency.Run, req any, handler grpc.Una
 // keep records a response. It returns a status instead if that fails.
 func keep(run *idempotency.Run, resp any) (any, error) {
 	body, err := encode(resp)
-	if err != nil {
-		_ = run.Leave()
-		return nil, errNotRecorded
+	if err == nil {
+		err = run.Keep(idempotency.Answer{Body: body})
 	}
-	if err := run.Keep(idempotency.Answer{Body: body}); err != nil {
+	if err != nil {
 		return nil, errNotRecorded
 	}
 	return resp, nil

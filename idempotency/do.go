@@ -41,7 +41,7 @@ func Do[In, Out any](
 		r.report(ctx, key, nil, observe.CallReplayed)
 		return out, nil
 	}
-	defer run.giveUp() // also after a panic or runtime.Goexit
+	defer run.giveUp() // after an error, a panic or runtime.Goexit
 	out, err = fn(run.Context(), in)
 	if err != nil {
 		return out, err
@@ -51,17 +51,6 @@ func Do[In, Out any](
 		return out, &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
 	}
 	return out, run.Keep(answer)
-}
-
-// giveUp ends a run that has not answered. It does nothing if the run has ended.
-func (run *Run) giveUp() {
-	switch {
-	case run.ended.Load():
-	case run.IsNotDone():
-		_ = run.Forget() // the caller has its own error, or panics
-	default:
-		_ = run.Leave()
-	}
 }
 
 // Result returns the Answer for a result of Do, for the function of Recover.

@@ -99,7 +99,7 @@ func (run *Run) Keep(answer Answer) error {
 	if run.IsNotDone() {
 		return run.Forget()
 	}
-	defer run.giveUp() // the Sealer may fail or panic
+	defer run.giveUp() // if the Sealer fails or panics
 	end, err := run.runner.keeping(run.claim.Key, run.id, &answer)
 	if err != nil {
 		return run.notRecorded(err)
@@ -126,8 +126,17 @@ func (run *Run) notRecorded(err error) *Error {
 // outcome stays unknown, and Forget returns an error.
 func (run *Run) Forget() error { return run.endWith(Forget) }
 
-// Leave ends a run whose outcome is unknown, and releases the lock. The policy of the next repetition decides.
-func (run *Run) Leave() error { return run.endWith(Leave) }
+// Leave ends a run whose outcome is unknown, and releases the lock. The policy of the next repetition decides. If NotDone was
+// called, Leave does the same as Forget.
+func (run *Run) Leave() error {
+	if run.IsNotDone() {
+		return run.Forget()
+	}
+	return run.endWith(Leave)
+}
+
+// giveUp is Leave without an error, for a caller that has its own or panics. It does nothing if the run has ended.
+func (run *Run) giveUp() { _ = run.Leave() }
 
 // drop is Forget for a run that the caller never sees, so observers are told only that the call was refused.
 func (run *Run) drop() error {
