@@ -98,7 +98,7 @@ func (v *view) lock(s *lockmw.Status, err error, at time.Time, details bool) *lo
 	now := time.Now()
 	l := &lock{
 		Key: v.shown(s.Key), Href: v.href(s.Key), Mode: modeOf(s), State: stateOf(s, err), Holders: make([]holder, len(s.Holders)),
-		Waiting: s.Waiting(), LongestWait: waitSince(longestSince(s), now), ReadAt: at.UTC(), Error: v.problemOf(err),
+		Waiting: s.Waiting(), LongestWait: waitSince(s.WaitingSince(), now), ReadAt: at.UTC(), Error: v.problemOf(err),
 	}
 	for i := range s.Holders {
 		l.Holders[i] = v.holder(s.Key, &s.Holders[i], at, now)
@@ -106,17 +106,11 @@ func (v *view) lock(s *lockmw.Status, err error, at time.Time, details bool) *lo
 	if !details {
 		return l
 	}
-	position := 0
 	for _, w := range s.Waiters {
-		shown := waiter{
-			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Since: recordview.Time(w.Since),
-			Waited: waitSince(w.Since, now), Weight: w.Weight,
-		}
-		if w.Ticket != "" {
-			position++
-			shown.Position = position
-		}
-		l.Waiters = append(l.Waiters, shown)
+		l.Waiters = append(l.Waiters, waiter{
+			Ticket: w.Ticket, Position: w.Position, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label,
+			Since: recordview.Time(w.Since), Waited: waitSince(w.Since, now), Weight: w.Weight,
+		})
 	}
 	for _, k := range s.Kept {
 		l.Kept = append(l.Kept, kept{k.Name, k.Since.UTC(), millisOf(k.TTL - now.Sub(at))})
@@ -178,14 +172,4 @@ func waitSince(since, now time.Time) *millis {
 	}
 	wait := millisOf(now.Sub(since))
 	return &wait
-}
-
-// longestSince returns the start of the longest wait; zero if it is unknown.
-func longestSince(s *lockmw.Status) (since time.Time) {
-	for _, w := range s.Waiters {
-		if !w.Since.IsZero() && (since.IsZero() || w.Since.Before(since)) {
-			since = w.Since
-		}
-	}
-	return since
 }

@@ -51,7 +51,7 @@ type totals struct {
 
 // newEntry makes an entry from the status of a key.
 func newEntry(s lockmw.Status, err error, at time.Time, shown string) *entry {
-	return &entry{Status: s, err: err, at: at, shown: shown, state: stateOf(&s, err), waiting: s.Waiting(), longest: longestSince(&s)}
+	return &entry{Status: s, err: err, at: at, shown: shown, state: stateOf(&s, err), waiting: s.Waiting(), longest: s.WaitingSince()}
 }
 
 func newSnapshot(entries []*entry) *snapshot {

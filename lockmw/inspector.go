@@ -62,11 +62,12 @@ type KeptPlace struct {
 
 // A Waiter is a ticket in the queue, or the calls that wait in the holder's own process.
 type Waiter struct {
-	Ticket  string // "" for calls in the holder's own process
-	Process string // host, process id and a random part
-	Mode    string // exclusive, fair, read, write or permit
-	Calls   int    // number of calls of the process that wait here, at least 1
-	Label   string // label of the call that the ticket was made for (WithLabel)
+	Ticket   string // "" for calls in the holder's own process
+	Position int    // position of the ticket in the queue, from 1; 0 without a ticket
+	Process  string // host, process id and a random part
+	Mode     string // exclusive, fair, read, write or permit
+	Calls    int    // number of calls of the process that wait here, at least 1
+	Label    string // label of the call that the ticket was made for (WithLabel)
 	// Since is when the ticket was queued, by the server's clock. Without a ticket it is when the first of the calls began to
 	// wait. It is then zero for the first one to two seconds.
 	Since  time.Time
@@ -81,6 +82,17 @@ func (s Status) Waiting() int {
 		calls += w.Calls
 	}
 	return calls
+}
+
+// WaitingSince returns when the longest wait began, by the server's clock. It is zero if no wait is known.
+func (s Status) WaitingSince() time.Time {
+	var since time.Time
+	for _, w := range s.Waiters {
+		if !w.Since.IsZero() && (since.IsZero() || w.Since.Before(since)) {
+			since = w.Since
+		}
+	}
+	return since
 }
 
 // Get returns the status of key. It includes the kept places whose names are given in kept. The status is empty, except
@@ -124,9 +136,7 @@ func (i *Inspector) KeptNames(ctx context.Context, opts ...ScanOption) (map[stri
 func statusOf(s *inspect.Status) Status {
 	status := Status{Key: s.Key, Mode: s.Mode, Holders: holdersOf(s.Holders)}
 	for _, w := range s.Waiters {
-		status.Waiters = append(status.Waiters, Waiter{
-			Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Since: w.Since, Seen: w.Seen, Weight: w.Weight,
-		})
+		status.Waiters = append(status.Waiters, Waiter(w))
 	}
 	for _, k := range s.Kept {
 		status.Kept = append(status.Kept, KeptPlace(k))

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/internal/recordview"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -86,31 +87,32 @@ func holderOf(h lockmw.Holder, now time.Time) holderRecord {
 
 // recordOf converts a status to the record that --json prints.
 func recordOf(s lockmw.Status, now time.Time) lockRecord {
-	r := lockRecord{Key: s.Key, Mode: s.Mode, Waiting: s.Waiting(), Holders: []holderRecord{}, Waiters: []waiterRecord{}, Kept: []keptRecord{}}
+	r := lockRecord{
+		Key: s.Key, Mode: s.Mode, Waiting: s.Waiting(), LongestWait: waitSince(s.WaitingSince(), now),
+		Holders: []holderRecord{}, Waiters: []waiterRecord{}, Kept: []keptRecord{}, Work: workOf(s.Record),
+	}
 	for _, h := range s.Holders {
 		r.Holders = append(r.Holders, holderOf(h, now))
 	}
-	position := 0
 	for _, w := range s.Waiters {
-		record := waiterRecord{Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label, Weight: w.Weight}
-		if w.Ticket != "" {
-			position++
-			record.Position = position
-		}
-		if !w.Since.IsZero() {
-			since, waiting := w.Since.UTC(), seconds(max(now.Sub(w.Since), 0))
-			record.Since, record.Waiting = &since, &waiting
-			if r.LongestWait == nil || waiting > *r.LongestWait {
-				r.LongestWait = &waiting
-			}
-		}
-		r.Waiters = append(r.Waiters, record)
+		r.Waiters = append(r.Waiters, waiterRecord{
+			Position: w.Position, Ticket: w.Ticket, Process: w.Process, Mode: w.Mode, Calls: w.Calls, Label: w.Label,
+			Since: recordview.Time(w.Since), Waiting: waitSince(w.Since, now), Weight: w.Weight,
+		})
 	}
 	for _, k := range s.Kept {
 		r.Kept = append(r.Kept, keptRecord{k.Name, k.Since.UTC(), seconds(k.TTL)})
 	}
-	r.Work = workOf(s.Record)
 	return r
+}
+
+// waitSince returns the length of a wait in seconds; nil if its start is unknown.
+func waitSince(since, now time.Time) *float64 {
+	if since.IsZero() {
+		return nil
+	}
+	wait := seconds(max(now.Sub(since), 0))
+	return &wait
 }
 
 // isFree reports whether nobody holds or waits for the lock, or has a kept place.

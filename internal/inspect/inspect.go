@@ -39,13 +39,15 @@ type KeptPlace struct {
 
 // A Waiter is a ticket, or the calls that wait in the holder's own process, which have no ticket.
 type Waiter struct {
-	Ticket, Process, Mode, Label string
-	Calls                        int // of its process
-	Weight                       int // of the wanted permit; 0: it waits for a lock
-	Since                        time.Time
-	Seen                         time.Time // time of the last sign that its process still waits
-
-	place string // the name of its kept place
+	Ticket   string
+	Position int // of the ticket in the queue; 0: it has none
+	Process  string
+	Mode     string
+	Calls    int // of its process
+	Label    string
+	Since    time.Time
+	Seen     time.Time // time of the last sign that its process still waits
+	Weight   int       // of the wanted permit; 0: it waits for a lock
 }
 
 // A Config is the options of the Clients whose locks are inspected.

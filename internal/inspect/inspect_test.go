@@ -72,12 +72,12 @@ func TestAnInspectorSeesReadersAndTickets(t *testing.T) {
 		}
 		var waiters []string
 		for _, w := range s.Waiters {
-			waiters = append(waiters, w.Ticket+" "+w.Mode)
+			waiters = append(waiters, fmt.Sprint(w.Position, " ", w.Ticket, " ", w.Mode))
 			if w.Process != w.Ticket || time.Since(w.Since) > time.Minute || w.Seen.Before(w.Since.Truncate(time.Millisecond)) {
 				d.Errorf("a waiter is %+v", w)
 			}
 		}
-		if got := fmt.Sprint(waiters); got != "[w write r read f fair]" {
+		if got := fmt.Sprint(waiters); got != "[1 w write 2 r read 3 f fair]" {
 			d.Errorf("the queue is %s", got)
 		}
 		found := all(d)

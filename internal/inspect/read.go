@@ -102,12 +102,14 @@ func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err e
 	if err != nil {
 		return nil, err
 	}
+	tickets := 0
 	for _, id := range stored.Tickets {
 		if id != script.ReadersTicket {
-			w := i.readTicket(stored.TicketTexts[id], stored)
-			w.Ticket = id
+			w, place := i.readTicket(stored.TicketTexts[id], stored)
+			tickets++
+			w.Ticket, w.Position = id, tickets
 			s.Waiters = append(s.Waiters, w)
-			present[w.place] = true
+			present[place] = true
 		}
 	}
 	for j, name := range w.kept {
@@ -218,9 +220,9 @@ func countOf(field string) int {
 }
 
 // readTicket reads the data of acquire.lua and poll.lua for a ticket, and the last sign of its process. That is its last beat, whose sign
-// says whether it was subscribed, or the time when it queued the ticket.
-func (i *Inspector) readTicket(text string, stored *script.Stored) Waiter {
-	w := Waiter{Calls: 1}
+// says whether it was subscribed, or the time when it queued the ticket. It returns the name of the ticket's kept place as well.
+func (i *Inspector) readTicket(text string, stored *script.Stored) (w Waiter, place string) {
+	w.Calls = 1
 	if fields := strings.Fields(text); len(fields) >= 6 {
 		if ms, err := strconv.ParseInt(strings.TrimLeft(stored.Seen[fields[3]], "+-"), 10, 64); err == nil {
 			w.Seen = time.UnixMilli(ms)
@@ -230,7 +232,7 @@ func (i *Inspector) readTicket(text string, stored *script.Stored) Waiter {
 		w.Calls = max(countOf(calls), 1)
 		w.Mode, w.Process = fields[0], i.layout.ProcessOf(fields[3])
 		info := script.ParseHolderInfo(fields[4])
-		w.Label, w.place, w.Process = info.Label, info.Place, cmp.Or(info.Process, w.Process)
+		w.Label, place, w.Process = info.Label, info.Place, cmp.Or(info.Process, w.Process)
 		if w.Mode == core.Permit.String() {
 			w.Weight, _ = strconv.Atoi(wanted)
 		}
@@ -241,5 +243,5 @@ func (i *Inspector) readTicket(text string, stored *script.Stored) Waiter {
 			}
 		}
 	}
-	return w
+	return w, place
 }

@@ -1,4 +1,4 @@
-// Package recordview describes records of idempotent calls in words, for the page and the command.
+// Package recordview describes locks and records of idempotent calls, for the page and the command.
 package recordview
 
 import (
@@ -21,7 +21,7 @@ func Outcome(r *lockmw.Record) string {
 	return "none"
 }
 
-// Time returns a time of a record as JSON shows it: in UTC, or null if it is zero.
+// Time returns a time as JSON shows it: in UTC, or null if it is zero.
 func Time(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

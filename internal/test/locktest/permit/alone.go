@@ -212,7 +212,7 @@ func shown(e *env.Env) {
 	if h := s.Holders[1]; h.Token != two.Token() || h.Weight != 2 || h.Slots != "1-2" {
 		e.T.Errorf("the second holder is %+v", h)
 	}
-	if w := s.Waiters[0]; w.Mode != env.PermitMode || w.Weight != 2 || w.Calls != 1 || w.Since.IsZero() {
+	if w := s.Waiters[0]; w.Mode != env.PermitMode || w.Weight != 2 || w.Calls != 1 || w.Position != 1 || w.Since.IsZero() || !s.WaitingSince().Equal(w.Since) {
 		e.T.Errorf("the waiter is %+v", w)
 	}
 	unlock(e, one)
