@@ -115,6 +115,16 @@ func (run *Run) Keep(answer Answer) error {
 
 var errNotKept = errors.New("another run has begun, another answer was found out, or the record is gone")
 
+// keeping returns the end of a run that has answered.
+func (r *Runner) keeping(key, run string, a *Answer) (End, error) {
+	kept := *a
+	if len(kept.Body) > r.maxBody {
+		kept.Body, kept.NoBody = nil, true
+	}
+	text, err := kept.encode(r.sealer)
+	return End{Key: key, Run: run, Outcome: Keep, Status: a.Status, Answer: text, TTL: r.ttl}, err
+}
+
 // notRecorded returns the error of a run whose answer could not be recorded because of err.
 func (run *Run) notRecorded(err error) *Error {
 	return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err), Unfinished: &Unfinished{

@@ -1,17 +1,18 @@
 // Package doctor checks before production whether a Redis is fit for locks: its software, the data that it may lose, the rights of the
 // user, and its speed.
 //
-//	server.go    the servers: software, role, and whether the address leads to one server
-//	replicas.go  the replicas of a server outside a Cluster
-//	memory.go    memory, eviction, persistence, quarantine, and the state of replicas
-//	clocks.go    the clocks of the servers
-//	client.go    the timeouts of the client
-//	layout.go    whether all processes lay out their keys in the same way
-//	bridge.go    whether old code takes the keys of bridges
-//	rights.go    the rights of the user for locks and asynq, tried on scratch keys
-//	scripting.go what scripts may do, the lifetime of keys, and whether scripts are atomic, tried on scratch keys
-//	messages.go  whether messages arrive
-//	speed.go     the time of scripts, a lock and a hand-over
+//	server.go       the servers: software, role, and whether the address leads to one server
+//	replicas.go     the replicas of a server, and their state
+//	memory.go       memory and eviction
+//	persistence.go  what a crash may lose, and whether WithQuarantine can notice it
+//	clocks.go       the clocks of the servers
+//	client.go       the timeouts of the client
+//	layout.go       whether all processes lay out their keys in the same way
+//	bridge.go       whether old code takes the keys of bridges
+//	rights.go       the rights of the user for locks and asynq, tried on scratch keys
+//	scripting.go    what scripts may do, the lifetime of keys, and whether scripts are atomic, tried on scratch keys
+//	messages.go     whether messages arrive
+//	speed.go        the time of scripts, a lock and a hand-over
 package doctor
 
 import (
@@ -179,6 +180,16 @@ func (e *examination) noteOf(s *server, v Verdict, remedy, format string, args .
 	if len(e.servers) > 1 {
 		e.findings[len(e.findings)-1].Server = s.addr
 	}
+}
+
+// each calls note with each of the servers whose INFO is known, and merges equal findings about servers.
+func (e *examination) each(servers []*server, note func(s *server)) {
+	for _, s := range servers {
+		if s.info != nil {
+			note(s)
+		}
+	}
+	e.noteSame(servers)
 }
 
 // noteSame merges equal findings about several servers. A finding about all servers that were examined names none.

@@ -33,6 +33,43 @@ func (s *server) replicas() (all []map[string]string) {
 	}
 }
 
+func (e *examination) checkReplicas(ctx context.Context) {
+	if e.topology.Sharded {
+		e.note(Unknown, "", "a proxy shows no replicas: a fail-over may lose the newest locks and idempotency records")
+		return
+	}
+	e.each(e.masters(), func(s *server) {
+		n := s.number("connected_slaves")
+		least := s.config(ctx, "min-replicas-to-write")
+		var behind []string
+		for _, r := range s.replicas() {
+			if r["state"] != "online" {
+				behind = append(behind, r["ip"]+":"+r["port"]+" is in state "+r["state"])
+			}
+		}
+		switch {
+		case s.info["connected_slaves"] == "":
+			e.noteOf(s, Unknown, "", "INFO lacks the number of replicas")
+		case len(behind) > 0:
+			e.noteOf(s, Warning, "wait until it is online before a fail-over", "a replica is not in sync: %s", strings.Join(behind, "; "))
+		case n == 0 && e.topology.Cluster:
+			e.noteOf(s, Warning, "give each master a replica", "none: while this master is down, the locks of its slots are unavailable")
+		case n == 0 && e.topology.IsReplaceable():
+			e.noteOf(s, Warning, "start a replica, or connect it to this master", "none is connected: the Sentinels have no replica to promote when this master fails")
+		case n == 0:
+			e.noteOf(s, OK, "", "none: no fail-over can lose locks, but while the server is down no lock is available")
+		case least == "":
+			e.noteOf(s, Advice, "WithReplicas(1, …) prevents two holders after a fail-over; min-replicas-to-write 1 stops a master that is cut off",
+				"%d, and CONFIG GET does not show min-replicas-to-write: a fail-over may lose the newest locks and idempotency records", n)
+		case least == "0":
+			e.noteOf(s, Advice, "WithReplicas(1, …) prevents two holders after a fail-over; min-replicas-to-write 1 stops a master that is cut off",
+				"%d, and the master accepts writes without them: a fail-over may lose the newest locks and idempotency records", n)
+		default:
+			e.noteOf(s, OK, "", "%d, min-replicas-to-write is %s", n, least)
+		}
+	})
+}
+
 // replicaPatience is the time in which a replica must give all its answers.
 const replicaPatience = 2 * time.Second
 

@@ -24,6 +24,11 @@ type server struct {
 	replica bool
 }
 
+// config returns a setting of a server; "" if CONFIG GET is denied.
+func (s *server) config(ctx context.Context, name string) string {
+	return s.client.ConfigGet(ctx, name).Val()[name]
+}
+
 // number returns a numeric field of INFO; 0 if it is missing.
 func (s *server) number(field string) int64 {
 	n, _ := strconv.ParseInt(s.info[field], 10, 64)

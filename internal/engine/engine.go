@@ -9,7 +9,7 @@
 //	outage.go   the server is unreachable, was replaced, or has lost its token counter; rounds send what is due
 //	lease.go    what the server has granted to this process, how it is lost, and how long it may last
 //	hold.go     one caller's turn with a lease, or its share in it; downgrades, ticks of jobs, node votes, records of work
-//	pass.go     one lease serves several callers: shared by readers or passed along a grant batch; permits, which are never shared
+//	sharing.go  one lease serves several callers: shared by readers or passed along a grant batch; permits, which are never shared
 //	renewal.go  the watchdog renews leases, follows slots that move, and reports the number of waiters
 //	release.go  a hold ends: the lease is passed on, handed over, released or cancelled
 //	together.go one command takes or releases several locks

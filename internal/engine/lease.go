@@ -298,7 +298,7 @@ var errMoved = fmt.Errorf("%w: its slot has moved, and replicas of the new maste
 // notifyLostAsync is notifyLost in the background.
 func (e *Engine) notifyLostAsync(lost []*hold) { e.schedule.Go(func() { notifyLost(lost) }) }
 
-// notifyLost notifies the callers of lost holds.
+// notifyLost notifies the callers of lost holds: their Events, in lockmw/heldlock.go, end the contexts.
 func notifyLost(lost []*hold) {
 	for _, h := range lost {
 		h.Req.Events.Lost(h.Lost)

@@ -4,7 +4,7 @@
 //	waiter.go a call that waits
 //	queue.go  waiting calls in their order
 //	hold.go   one caller's turn
-//	pass.go   which call a lease may be passed to, and how many tokens that needs
+//	tokens.go the tokens of a lease that is passed on, and which call it may be passed to
 //
 // An implementation guards all of it by its own mutex.
 package localq

@@ -11,7 +11,7 @@ local fence = KEYS[4]
 --@fence
 --@alive
 --@readers
---@permit
+--@permit_text
 local limit = tonumber(ARGV[1])
 local f = call('HMGET', KEYS[1], 'id', 'inbox', 'mode')
 local mode, holders, tickets = f[3], {}, {}

@@ -9,7 +9,7 @@ if queued == 0 then
 end
 --@limits
 --@publish
---@run
+--@grant_batch
 if type(queued) == 'number' and (not ARGV[2] or ARGV[3] == '0' and ARGV[4] == '0') then repeat
   if ARGV[5] then -- the only write that may precede the rest, which would do it as well
     redis.pcall('HDEL', KEYS[3], unpack(ARGV, 5))

@@ -1,7 +1,7 @@
 --@limits
 --@fence
 --@publish
---@run
+--@grant_batch
 -- The functions for locks of the scripts that serve locks and permits. permits.lua defines the same functions for permits:
 --   LINES all queues, LINE the caller's queue, BUSY and POLLED the first numbers of answers
 --   read_hold() has_room(h) each_hold(h, f) end_hold(id, linger) extend(h, id, lease) describe(h)

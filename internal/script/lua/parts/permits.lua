@@ -4,7 +4,7 @@
 local LINES, LINE, BUSY, POLLED = {KEYS[2]}, KEYS[2], 4, 2
 --@queue
 --@permits_shown
---@permit
+--@permit_text
 -- The functions for permits of the scripts that serve locks and permits: see locks.lua. The hash of a semaphore has the mode
 -- 'permit', and a field p:<id> for each permit: when its hold ends (ms), since when it is held (us), token, n, weight, slots,
 -- inbox, owner and trace. Four more fields describe all permits together:
