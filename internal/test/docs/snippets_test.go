@@ -70,11 +70,12 @@ func overNodes() error {
 }
 
 func firstLock(ctx context.Context) error {
-	locks, err := lockmw.New(redis.NewClient(&redis.Options{Addr: "localhost:6379"}))
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	locks, err := lockmw.New(rdb)
 	if err != nil {
 		return err
 	}
-	defer locks.Close()
+	defer locks.Close() // rdb stays open
 
 	err = lockmw.Do(ctx, locks, lockmw.Key("user", "42"), func(ctx context.Context) error {
 		return placeOrder(ctx) // ctx ends if the lock is lost
@@ -171,7 +172,7 @@ func inOrder(ctx context.Context, locks *lockmw.Client, id string) (context.Cont
 
 func reading(ctx context.Context, locks *lockmw.Client, id string) (context.Context, *lockmw.Hold, error) {
 	rw := rwlock.New(locks)
-	ctx, hold, err := rw.RLock(ctx, lockmw.Key("price", id)) // rw.Lock writes, rw.Downgrade turns a write hold into a read hold
+	ctx, hold, err := rw.RLock(ctx, lockmw.Key("price", id)) // rw.Lock writes; rw.Downgrade(ctx, hold) makes a write hold a read hold
 	return ctx, hold, err
 }
 
@@ -211,7 +212,7 @@ func parts() {
 	_ = []httpmw.KeyFunc{
 		httpmw.By("user", httpmw.URLParam("userID")),  // chi:      /users/{userID}/orders
 		httpmw.By("user", httpmw.PathValue("userID")), // net/http: POST /users/{userID}/orders
-		httpmw.By("user", httpmw.Claim(userID)),       // the identity from authentication
+		httpmw.By("user", httpmw.Claim(userID)),       // func userID(context.Context) (string, bool): from authentication
 		httpmw.By("tenant", httpmw.Header("X-Tenant")),
 		httpmw.By("customer", httpmw.JSON("/customer/id")), // a JSON pointer (RFC 6901) into the body
 	}
