@@ -49,6 +49,7 @@ func TestTheWorkRunsOnce(t *testing.T) {
 	systems := map[string]system{
 		"refuse, late copies":    refusing.with(faults{copies: 1, quits: 1}).ending(keep, forget).until(2),
 		"run again, late copies": again.with(faults{copies: 1, pauses: 1}).until(2),
+		"refuse, ended again":    refusing.with(faults{quits: 1, doubts: 1, losses: 1}).until(2),
 		"two policies":           mixed.with(faults{pauses: 1, quits: 1, losses: 1}),
 	}
 	if suite.Full() {
@@ -58,6 +59,7 @@ func TestTheWorkRunsOnce(t *testing.T) {
 			"refuse, lost answers":        refusing.with(faults{losses: 2, quits: 1}).ending(keep, leave).until(2),
 			"refuse, early losses":        refusing.with(faults{early: 1, copies: 1, quits: 1}).ending(keep, forget),
 			"refuse, another id":          refusing.with(faults{reasks: 1, quits: 1}),
+			"run again, ended again":      again.with(faults{doubts: 2, pauses: 1, early: 1, copies: 1}).until(2),
 			"refuse, another id, late":    refusing.with(faults{reasks: 1, copies: 1}).until(1),
 			"run again, lost answers":     again.with(faults{losses: 2, pauses: 1}).ending(keep, leave).until(2),
 			"run again, crashes":          again.with(faults{deaths: 2, quits: 1}).ending(all...),
@@ -90,6 +92,7 @@ var needs = []states.Need[rule, system]{
 	states.Without("a run that has begun does not become void", begunIsNotVoid, refusing.with(faults{pauses: 1}).without, "a run begins while the outcome of another is unknown"),
 	states.Without("a call that asks again ends its former id", formerEnds, refusing.with(faults{reasks: 1}).without, "a run begins while the outcome of another is unknown"),
 	states.Without("an acquire after its cancel is refused", doneMarks, refusing.with(faults{quits: 1}).without, "the record is open, and no run has worked"),
+	states.Without("an id stays until its cancel makes its run void", cancelledStays, refusing.with(faults{quits: 1, doubts: 1}).without, "the lock is free, and the record is open for a run that never works"),
 	states.Without("only a policy that runs the work again replaces a run", policyIsAsked, refusing.with(faults{pauses: 1}).without, "a run begins while the outcome of another is unknown"),
 	states.Without("a run ends only its own record", endKnowsRun, again.with(faults{pauses: 1}).without, "not the last run has given the answer"),
 	states.Without("a run records its answer without the lock", endNeedsNoLock, refusing.with(faults{pauses: 1}).without, "an answer is not recorded though no other run has begun"),

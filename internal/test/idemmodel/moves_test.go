@@ -199,6 +199,12 @@ func (y *system) faultMoves(s *state, i int, add add) {
 			*q = process{phase: asks, call: q.call, again: q.again + 1, sent: s.now}
 		})
 	}
+	if s.faults.doubts > 0 && p.phase != dead {
+		add("has its ended ids ended again", func(s *state) {
+			s.faults.doubts--
+			y.disown(s, i)
+		})
+	}
 	if s.faults.early > 0 && !p.lost && (p.phase == begins || p.phase == works) && s.holder == s.id(i)+1 {
 		add("takes its lock for lost", func(s *state) {
 			s.faults.early--

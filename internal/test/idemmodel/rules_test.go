@@ -21,6 +21,7 @@ const (
 	begunIsNotVoid                     // a run that has begun to work does not become void, but one that a late copy has begun
 	formerEnds                         // a call that asks again ends its former id in the same execution
 	doneMarks                          // an acquire that its cancel has overtaken is refused
+	cancelledStays                     // an id whose cancel is on its way is not ended without its run
 	policyIsAsked                      // a run without an outcome is replaced only by a policy that runs the work again
 	endKnowsRun                        // a run ends only its own record
 	endNeedsNoLock                     // whether or not it still has the lock

@@ -171,6 +171,21 @@ func (y *system) release(s *state, id int8) {
 	}
 }
 
+// disown is disown.lua: it ends the hold that a process does not use any more.
+func (y *system) disown(s *state, i int) {
+	id, p := s.holder-1, &s.proc[i]
+	switch {
+	case s.holder == 0 || owner(runOf(id)) != i:
+	case id == s.id(i) && p.phase >= asks && p.phase <= finishes && !p.lost: // in use
+	case s.cancels&bit[uint16](id) != 0 && y.keeps(cancelledStays):
+	default:
+		y.release(s, id)
+		if r := &s.record; r.state == open && r.id == id && s.unknown&bit[uint8](runOf(id)) == 0 {
+			s.fault("the lock is free, and the record is open for a run that never works")
+		}
+	}
+}
+
 // cancel is record_cancel.lua.
 func (y *system) cancel(s *state, id int8) {
 	if y.keeps(cancelIsVoid) {

@@ -41,6 +41,7 @@ type faults struct {
 	early  int8 // a process takes its lock for lost while the server still has it
 	quits  int8 // callers that give up before their run works
 	reasks int8 // calls that ask again under another id
+	doubts int8 // a process has everything ended again that it has ended
 }
 
 // An ending is how a run ends.
