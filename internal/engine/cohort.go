@@ -17,7 +17,6 @@ import (
 // in use. The shard's mutex guards it.
 type cohort struct {
 	*entry
-	kind kind
 	list.Links[*cohort]
 
 	waiters    localq.Queue
@@ -25,11 +24,12 @@ type cohort struct {
 	lease      *lease          // granted
 	sentAt     clock.Instant   // when a request, a renewal for joining readers or a release was sent
 	reporter   *waiterReporter // of the lease; nil if no caller has waited behind it
-	tokenBlock int32           // the number of passes in the last uncontended grant's token block
 	releasing  *release        // the release in flight; nil: none
-	raising    bool            // raise.lua is in flight
-	raises     int8            // executions of raise.lua since the last grant
-	over       bool            // no longer in use
+	tokenBlock int32           // the number of passes in the last uncontended grant's token block
+	kind       kind
+	raising    bool // raise.lua is in flight
+	raises     int8 // executions of raise.lua since the last grant
+	over       bool // no longer in use
 }
 
 // isShared reports whether the callers are readers that share a lease.
@@ -203,10 +203,11 @@ func (c *cohort) onGranted(r *request, g script.Grant, then, until clock.Instant
 	l := &lease{
 		c: c, id: r.id, mode: r.leader.Req.Mode, duration: r.lease(), confirmed: confirmed,
 		first: g.Token, tokens: localq.NewTokens(g.Token, g.Token+g.Tokens-1), grantedAt: now,
-		contended: g.Waiting > 0 || r.contended, slots: g.Slots, opened: g.Opened, earlier: g.Earlier, recordToken: g.RecordToken,
+		contended: g.Waiting > 0 || r.contended, slots: g.Slots,
 	}
 	if rec := r.leader.Req.Record; rec != nil {
-		l.run, r.became = rec.Run, l
+		l.run = &leaseRun{name: rec.Run, opened: g.Opened, token: g.RecordToken, earlier: g.Earlier}
+		r.run = l.run
 	}
 	if l.contended {
 		c.tokenBlock = 0

@@ -287,16 +287,16 @@ func (r *request) settle(rec *core.Record) {
 
 // Opened implements core.RecordHold.
 func (h *hold) Opened() (earlier int, ok bool) {
-	l := h.lease
-	if !l.opened || h.begin(l.recordToken) != nil {
+	run := h.lease.run
+	if run == nil || !run.opened || h.begin(run.token) != nil {
 		return 0, false
 	}
-	return l.earlier, true
+	return run.earlier, true
 }
 
 // begin notes that the hold's run begins to work, since the record has that token. From then on no command makes the run void.
 func (h *hold) begin(token int64) error {
-	return h.whileHeld(func() ([]*hold, error) { h.lease.begun = token; return nil, nil })
+	return h.whileHeld(func() ([]*hold, error) { h.lease.run.begun = token; return nil, nil })
 }
 
 // BeginRecord implements core.RecordHold.

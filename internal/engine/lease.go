@@ -26,10 +26,7 @@ type lease struct {
 	holds      list.List[*hold] // one, or the holds of readers that share the lease; the first to end comes first
 	placed     *hold            // an ended hold whose kept place ends with the lease; nil: none
 	slots      string           // of a permit
-	run        string           // of the key's work; "": none
-	begun      int64            // the token of the record since the run has begun to work; 0: it has not
-	opened     bool             // the grant has opened the record of the key, which has recordToken
-	earlier    int              // runs before that left no outcome
+	run        *leaseRun        // of the key's work; nil: none
 	mode       core.Mode        // Read after a downgrade
 	confirmed  bool             // the server has set the duration; until then, the accept window
 	over       bool             // released or lost
@@ -42,8 +39,7 @@ type lease struct {
 	takenAway  bool             // a message says that an operator released it, and no renewal has been answered since
 	overdue    bool             // the answer to a renewal is late, and the holders have been notified
 
-	first        int64 // its first token
-	recordToken  int64
+	first        int64         // its first token
 	tokens       localq.Tokens // a shared lease has only one
 	passes       int           // passes since it became contended
 	contendedAt  clock.Instant // when the last message said so
@@ -57,6 +53,15 @@ type lease struct {
 	hintAt  clock.Instant // when the last renewal that a message caused was or will be sent; 0: never
 	timer   timers.Timer  // for the renewal, the deadline or a late answer, whichever comes first
 	timerAt clock.Instant // when the timer fires; 0: not set
+}
+
+// A leaseRun is the run of a key's work, which has the lease. The record of the key belongs to it once it was opened.
+type leaseRun struct {
+	name    string
+	opened  bool  // by the grant
+	token   int64 // of the record that the grant has opened
+	earlier int   // runs before that left no outcome
+	begun   int64 // the token of the record since the run has begun to work; 0: it has not
 }
 
 // expiry returns the instant until which the lock is exclusive.
@@ -187,7 +192,7 @@ func (l *lease) cancel() { l.c.e.cancelID(l.c.keys, l.target()) }
 // cancelHeld is cancel for a granted lease whose release has not begun. One execution of release_batch.lua releases many plain
 // locks.
 func (l *lease) cancelHeld() {
-	if l.placed != nil || l.grantBatch != nil || l.id.Copied() || l.run != "" {
+	if l.placed != nil || l.grantBatch != nil || l.id.Copied() || l.run != nil {
 		l.cancel() // a release would leave something behind if the lease is lost
 		return
 	}
@@ -196,7 +201,10 @@ func (l *lease) cancelHeld() {
 }
 
 func (l *lease) target() cancelTarget {
-	t := cancelTarget{key: l.c.lockKey(), id: l.id.String(), lease: l.duration, mark: l.id.Copied(), run: l.run, begun: l.begun}
+	t := cancelTarget{key: l.c.lockKey(), id: l.id.String(), lease: l.duration, mark: l.id.Copied()}
+	if l.run != nil {
+		t.run, t.begun = l.run.name, l.run.begun
+	}
 	t.isHold = clock.Now() < l.expiry()
 	if l.placed != nil {
 		t.place, t.endPlace = l.placed.Req.Place, l.placed.Token()

@@ -109,8 +109,8 @@ func (l *lease) newRelease(h *hold, now clock.Instant, patience time.Duration) *
 	if h.keepsPlace() {
 		r.place = h.Req.Place
 	}
-	if r.end = h.end; r.end == nil && l.run != "" && l.begun == 0 {
-		r.end = &recordEnd{RecordEnd: &core.RecordEnd{Run: l.run, Outcome: recordVoid}} // a copy of its begin may have run
+	if r.end = h.end; r.end == nil && l.run != nil && l.run.begun == 0 {
+		r.end = &recordEnd{RecordEnd: &core.RecordEnd{Run: l.run.name, Outcome: recordVoid}} // a copy of its begin may have run
 	}
 	if r.end != nil {
 		r.end.release = r

@@ -30,7 +30,7 @@ type request struct {
 	acceptBy         clock.Instant   // until when a push with a number above the stamp is reliable
 	place            int64           // in the queue
 	confirming       bool            // the grant may exist, and an acquire is in flight whose answer decides
-	became           *lease          // the lease that it was granted; nil: none so far
+	run              *leaseRun       // of the lease that it was granted; nil: none so far
 	holders          []core.Holder   // in the last answer
 	position         int             // in the queue, in the last answer; 0: unknown
 	ends             clock.Instant   // when the first hold in the way may end, by the last answer
@@ -287,8 +287,8 @@ func (r *request) target(mark bool) cancelTarget {
 	}
 	if want.Record != nil {
 		t.run = want.Record.Run
-		if r.became != nil {
-			t.begun = r.became.begun
+		if r.run != nil {
+			t.begun = r.run.begun
 		}
 	}
 	return t

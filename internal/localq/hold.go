@@ -17,8 +17,8 @@ type Hold struct {
 	Req   *core.Request
 	Since clock.Instant
 
-	Over      bool  // released or lost
 	Lost      error // why it was lost; nil: it was not
+	Over      bool  // released or lost
 	Forgotten bool  // it can no longer be released
 	Abandoned bool  // its caller gave up before it received the hold
 
