@@ -292,6 +292,9 @@ func TestTheLockIsTakenAgainIfItIsLostWhileTheCallWaits(t *testing.T) {
 		if usertest.IsFree(s.after, key) || ctx.Err() != nil {
 			s.Error("the call returns without the lock")
 		}
+		if n := s.locks.OldKeyBusy(); n != 1 {
+			s.Errorf("%d calls have found the old key busy, want one", n)
+		}
 		usertest.Unlock(s, hold)
 	})
 }

@@ -63,6 +63,7 @@ type call struct {
 	ctx      context.Context
 	ends     time.Time   // when a call that does not wait forever gives up
 	notified atomic.Bool // its caller knows that it waits
+	counted  bool        // in oldKeyBusy
 }
 
 // tryPatience is how long a call that only tries waits for a server, as without a bridge.
@@ -113,7 +114,6 @@ func (c *call) takeOld(h *hold) *core.AcquireError {
 		ctx, stop = context.WithDeadline(ctx, c.ends)
 		defer stop()
 	}
-	counted := false
 	var polls pace
 	for {
 		sent := clock.Now()
@@ -126,8 +126,8 @@ func (c *call) takeOld(h *hold) *core.AcquireError {
 			h.setOldEnds(sent.Add(c.req.Lease - margin(c.req.Lease)))
 			return c.refreshFixed(ctx, h, c.req.Lease/10)
 		}
-		if t.foreign > 0 && !counted {
-			counted = true
+		if t.foreign > 0 && !c.counted {
+			c.counted = true
 			c.locks.oldKeyBusy.Add(1)
 		}
 		if t.yes > 0 { // of several keys
