@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -11,12 +12,9 @@ import (
 // work.
 type Pace struct {
 	mu     sync.Mutex
-	delays []delay              // in order, without overlaps
-	due    map[string]time.Time // by name, when a goroutine should continue or a server should answer
+	delays []Interval               // from a due event to the event; in order, without overlaps
+	due    map[string]time.Duration // by name, when a goroutine should continue or a server should answer
 }
-
-// A delay is the time between a due event and the event.
-type delay struct{ from, until time.Time }
 
 const (
 	paceTick = 10 * time.Millisecond
@@ -26,7 +24,7 @@ const (
 
 // NewPace measures delays until stop.
 func NewPace() (p *Pace, stop func()) {
-	p = &Pace{due: make(map[string]time.Time)}
+	p = &Pace{due: make(map[string]time.Duration)}
 	stop = p.measure("", nil)
 	return p, stop
 }
@@ -70,26 +68,26 @@ func (p *Pace) measure(name string, ask func()) (stop func()) {
 func (p *Pace) begin(name string, due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.due[name] = due
+	p.due[name] = MachineTime(due)
 }
 
 // end records the event and reports whether it was late.
 func (p *Pace) end(name string) (late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d := delay{p.due[name].Add(paceIdle), time.Now()}
+	d := Interval{p.due[name] + paceIdle, MachineTime(time.Now())}
 	delete(p.due, name)
-	if late = d.until.After(d.from); late {
+	if late = d.From < d.To; late {
 		p.note(d)
 	}
 	return late
 }
 
 // note adds a delay that ends after all others. It merges overlapping delays.
-func (p *Pace) note(d delay) {
+func (p *Pace) note(d Interval) {
 	n := len(p.delays)
-	for ; n > 0 && !p.delays[n-1].until.Before(d.from); n-- {
-		d.from = earlier(d.from, p.delays[n-1].from)
+	for ; n > 0 && p.delays[n-1].To >= d.From; n-- {
+		d.From = min(d.From, p.delays[n-1].From)
 	}
 	p.delays = append(p.delays[:n], d)
 }
@@ -102,35 +100,29 @@ func (p *Pace) Delays(from, to time.Time) (all []Interval) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	end := to // of finished delays; all time after it is lost
+	begin, end := MachineTime(from), MachineTime(to)
+	lost := end // all time after it is a delay
 	for _, due := range p.due {
-		end = earlier(end, due.Add(paceIdle))
+		lost = min(lost, due+paceIdle)
 	}
-	end = later(end, from)
-	add := func(from, to time.Time) {
-		if from.Before(to) {
-			all = append(all, Interval{MachineTime(from), MachineTime(to)})
+	lost = max(lost, begin)
+	add := func(d Interval) {
+		if d.From < d.To {
+			all = append(all, d)
 		}
 	}
-	n, _ := slices.BinarySearchFunc(p.delays, from, func(d delay, t time.Time) int { return d.until.Compare(t) })
+	n, _ := slices.BinarySearchFunc(p.delays, begin, func(d Interval, t time.Duration) int { return cmp.Compare(d.To, t) })
 	for _, d := range p.delays[n:] {
-		add(later(d.from, from), earlier(d.until, end))
+		add(Interval{max(d.From, begin), min(d.To, lost)})
 	}
-	add(end, to)
+	add(Interval{lost, end})
 	return all
 }
 
-// lost returns the total of delays between two instants.
-func (p *Pace) lost(from, to time.Time) time.Duration {
-	return Sum(p.Delays(from, to))
-}
-
-func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
-
-func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
-
 // Between returns the time between two instants without delays.
-func (p *Pace) Between(from, to time.Time) time.Duration { return to.Sub(from) - p.lost(from, to) }
+func (p *Pace) Between(from, to time.Time) time.Duration {
+	return to.Sub(from) - Sum(p.Delays(from, to))
+}
 
 // Since is Between from and now.
 func (p *Pace) Since(from time.Time) time.Duration { return p.Between(from, time.Now()) }

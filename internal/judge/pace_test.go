@@ -9,9 +9,9 @@ import (
 func TestPaceExcludesDelays(t *testing.T) {
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	p := &Pace{due: make(map[string]time.Time)}
+	p := &Pace{due: make(map[string]time.Duration)}
 	for _, d := range []struct{ from, until int }{{60, 70}, {75, 80}, {65, 90}, {60, 100}, {290, 300}} { // some overlap
-		p.note(delay{at(d.from), at(d.until)})
+		p.note(Interval{MachineTime(at(d.from)), MachineTime(at(d.until))})
 	}
 	for _, x := range []struct {
 		from, to, want int // in ms
