@@ -60,7 +60,7 @@ type Request struct {
 	Trace      string        // traceparent stored with the lock, may be empty
 	Label      string        // the caller's note on the hold, stored with the lock, may be empty
 	Permits    int           // the n of a semaphore; 0: a lock
-	Weight     int           // permits that the hold takes
+	Weight     int           // permits that the hold takes; 0: a lock
 	Detect     time.Duration // how long a nested wait lasts before deadlock detection runs; 0: it never runs
 	Vote       *Vote         // for a lock over several nodes; otherwise nil
 	Record     *RecordClaim  // opens the record of the key with the lock; otherwise nil

@@ -107,10 +107,7 @@ func (l *Locks) end(h *hold, lost error) {
 func (h *hold) describe() core.Holder {
 	now, at := clock.Both()
 	d := h.Describe("local", 0, now, at)
-	d.Lingers = h.Over
-	if h.Req.Permits > 0 {
-		d.Weight, d.Slots = h.Req.Weight, core.FormatSlots(h.slots)
-	}
+	d.Lingers, d.Weight, d.Slots = h.Over, h.Req.Weight, core.FormatSlots(h.slots)
 	switch {
 	case h.Over:
 		d.TTL = d.MinRest

@@ -2,6 +2,7 @@ package inproc
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockmw/go/internal/core"
 )
@@ -41,11 +42,8 @@ func (l *Locks) grantPermits(e *entry) {
 	}
 }
 
-// takeSlots takes the lowest free slots.
+// takeSlots takes the lowest free slots, as many as the weight of h.
 func (e *entry) takeSlots(h *hold) {
-	if h.Req.Permits == 0 {
-		return
-	}
 	e.used += h.Req.Weight
 	for slot := 0; len(h.slots) < h.Req.Weight; slot++ {
 		if slot == len(e.slots) {
@@ -60,9 +58,6 @@ func (e *entry) takeSlots(h *hold) {
 
 // freeSlots frees the slots that takeSlots has taken.
 func (e *entry) freeSlots(h *hold) {
-	if h.Req.Permits == 0 {
-		return
-	}
 	e.used -= h.Req.Weight
 	for _, slot := range h.slots {
 		e.slots[slot] = false
@@ -70,4 +65,4 @@ func (e *entry) freeSlots(h *hold) {
 }
 
 // Slots implements core.PermitHold.
-func (h *hold) Slots() []int { return append([]int(nil), h.slots...) }
+func (h *hold) Slots() []int { return slices.Clone(h.slots) }
