@@ -21,9 +21,7 @@ func Seal(secret, inbox, body string) string {
 
 func sealOf(secret, inbox, body string) string {
 	h := hmac.New(sha256.New, []byte(secret))
-	h.Write([]byte(inbox))
-	h.Write([]byte{' '})
-	h.Write([]byte(body))
+	h.Write([]byte(inbox + " " + body))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
