@@ -2,7 +2,6 @@ package deadlock
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"sync"
@@ -59,11 +58,7 @@ type Registry struct {
 
 // NewRegistry returns an empty Registry.
 func NewRegistry() *Registry {
-	random := make([]byte, 12)
-	_, _ = rand.Read(random) // never fails
-	return &Registry{
-		ids: make(map[string]*NestedWait), leases: make(map[string][]*NestedWait), stem: hex.EncodeToString(random) + ".",
-	}
+	return &Registry{ids: make(map[string]*NestedWait), leases: make(map[string][]*NestedWait), stem: rand.Text() + "."}
 }
 
 // Shared is the Registry of this process, for all its Clients, because a deadlock may involve several. Tests have registries of
