@@ -118,9 +118,7 @@ func (t *tracer) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acquis
 	}
 	defer s.mu.Unlock()
 	s.contended = s.contended || g.Contended
-	if g.Hold != nil {
-		s.Token = g.Hold.Token()
-	}
+	s.Acquire(&g)
 	now := time.Now()
 	if g.FailedOpen != nil {
 		s.Enter(observe.Over)
