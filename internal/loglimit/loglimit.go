@@ -17,7 +17,7 @@ const Interval = 10 * time.Second
 // A Limit decides which lines are written. Its zero value is ready to use. It is safe for concurrent use.
 type Limit struct {
 	mu    sync.Mutex
-	kinds map[string]*kind
+	kinds map[string]kind
 }
 
 type kind struct {
@@ -29,22 +29,16 @@ type kind struct {
 func (l *Limit) Allow(name string) (missed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	k := l.kinds[name]
-	if k == nil {
-		if l.kinds == nil {
-			l.kinds = make(map[string]*kind)
-		}
-		k = &kind{}
-		l.kinds[name] = k
+	if l.kinds == nil {
+		l.kinds = make(map[string]kind)
 	}
-	now := time.Now()
+	k, now := l.kinds[name], time.Now()
 	if now.Before(k.next) {
-		k.missed++
+		l.kinds[name] = kind{next: k.next, missed: k.missed + 1}
 		return 0, false
 	}
-	missed = k.missed
-	k.next, k.missed = now.Add(Interval), 0
-	return missed, true
+	l.kinds[name] = kind{next: now.Add(Interval)}
+	return k.missed, true
 }
 
 // KindOf returns a word for the reason why a server was unavailable: the first word of its answer, such as READONLY, or the
