@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Interval is the shortest time between two lines of one kind.
@@ -44,17 +46,14 @@ func (l *Limit) Allow(name string) (missed int, ok bool) {
 // KindOf returns a word for the reason why a server was unavailable: the first word of its answer, such as READONLY, or the
 // fate of the connection. The number of such words is small.
 func KindOf(err error) string {
-	var reply interface {
-		error
-		RedisError()
-	}
-	var network net.Error
-	switch {
-	case errors.As(err, &reply):
+	if reply, ok := errors.AsType[redis.Error](err); ok {
 		return firstWord(reply.Error())
+	}
+	network, ok := errors.AsType[net.Error](err)
+	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), ok && network.Timeout():
 		return "silent"
 	}
 	return "other"
