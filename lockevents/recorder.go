@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
@@ -75,11 +75,7 @@ func New(insp *lockmw.Inspector, opts ...Option) *Recorder {
 	case r.logger == nil:
 		panic("lockevents: New: WithLogger(nil)")
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	r.process = fmt.Sprintf("%s:%d", host, os.Getpid())
+	r.process = core.ProcessName()
 	r.idle.L = &r.mu
 	return r
 }

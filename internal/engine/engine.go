@@ -28,8 +28,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,7 +130,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 		cfg: cfg, rdb: rdb, topology: topology,
 		layout:   script.NewLayout(cfg.Prefix, topology),
 		sender:   transport.NewSender(rdb, topology, min(time.Second, cfg.UnlockTimeout/2), cfg.Replicas),
-		process:  processName(random),
+		process:  fmt.Sprintf("%s:%x", core.ProcessName(), random[:4]),
 		idStem:   script.IDStem(base64.RawURLEncoding.EncodeToString(random) + "."),
 		secretOf: script.NewSecrets().Of,
 		seed:     maphash.MakeSeed(),
@@ -161,18 +159,6 @@ func New(rdb redis.UniversalClient, cfg Config) (*Engine, error) {
 	e.selfWaits = transport.NewTimeouts(e.sender.Context(), core.SelfWaitAfter+core.SelfWaitAfter/4, core.SelfWaitAfter/4)
 	e.register()
 	return e, nil
-}
-
-// processName returns the name by which an operator recognises this process.
-func processName(random []byte) string {
-	host, _ := os.Hostname()
-	host = strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' || strings.ContainsRune(":{}", r) {
-			return '_'
-		}
-		return r
-	}, cmp.Or(host, "unknown"))
-	return fmt.Sprintf("%s:%d:%x", host, os.Getpid(), random[:4])
 }
 
 // newID returns a new id.
