@@ -32,7 +32,7 @@ func (c Command) Concerns(s string) bool {
 	return slices.ContainsFunc(c, func(word string) bool { return strings.Contains(word, s) })
 }
 
-// Watch calls f with every command, before it is sent. f must be quick, and must not use w.
+// Watch calls f with every command, before it is sent, one at a time. f must be quick, and must not use w.
 func (w *Wire) Watch(f func(Command)) { w.set(func() { w.watch = f }) }
 
 // A parser extracts commands from the bytes of a connection: arrays of bulk strings.

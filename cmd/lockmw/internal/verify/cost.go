@@ -44,7 +44,6 @@ const (
 type meter struct {
 	run    *run
 	budget *budget
-	names  names
 	rdb    redis.UniversalClient
 }
 
@@ -52,12 +51,7 @@ func (r *run) newMeter(cost time.Duration) (*meter, error) {
 	m := &meter{run: r, budget: newBudget(cost, r.o.Share*scriptShare)}
 	rdb, err := r.o.Connect(r.o.Address, func(dial Dial) *wire.Wire {
 		w := wire.New(dial)
-		w.Watch(func(c wire.Command) {
-			if c.IsScript() {
-				m.budget.spend()
-				r.keys.add(m.names.fresh(c))
-			}
-		})
+		watchScripts(w, m.budget, r.keys.add)
 		return w
 	})
 	m.rdb = rdb

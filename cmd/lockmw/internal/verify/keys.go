@@ -23,9 +23,20 @@ const markLife = 70 * time.Second
 // isMark reports whether a key is the mark of one call, which expires within a minute.
 func isMark(key string) bool { return strings.Contains(key, ":done:") }
 
-// names remember which keys a process has named in scripts. They are safe for concurrent use.
+// watchScripts counts the scripts on w in the budget. Before a script is sent, it calls wrote with the keys that the script may
+// write, except known ones, so that they can be removed even if this process is killed.
+func watchScripts(w *wire.Wire, b *budget, wrote func(keys []string)) {
+	var n names
+	w.Watch(func(c wire.Command) {
+		if c.IsScript() {
+			b.spend()
+			wrote(n.fresh(c))
+		}
+	})
+}
+
+// names remember which keys a process has named in scripts.
 type names struct {
-	mu         sync.Mutex
 	seen       map[string]bool
 	young, old map[string]bool // marks
 }
@@ -40,8 +51,6 @@ const acquireArgs = 5
 // for the first time, and only reads it.
 func (n *names) fresh(c wire.Command) (fresh []string) {
 	keys, args := c.Script()
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if n.seen == nil {
 		n.seen, n.young = make(map[string]bool), make(map[string]bool)
 	}

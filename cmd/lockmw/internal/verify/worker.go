@@ -52,7 +52,6 @@ type worker struct {
 	ctx    context.Context // ends with the orders
 	wg     sync.WaitGroup
 	calls  atomic.Int64
-	names  names
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -75,7 +74,7 @@ func work(connect Connect, orders *json.Decoder, reports *json.Encoder) error {
 	w.pace = pace
 	rdb, err := connect(w.Address, func(dial Dial) *wire.Wire {
 		w.wire = wire.New(dial)
-		w.wire.Watch(w.sending)
+		watchScripts(w.wire, w.budget, w.wrote)
 		return w.wire
 	})
 	if err != nil {
@@ -124,14 +123,10 @@ func (w *worker) report(r *report) {
 	_ = w.out.Encode(r) // fails only if the parent is gone; then this process ends too
 }
 
-// sending reports the keys of a script before it is sent, so that they can be removed even if this process is killed.
-func (w *worker) sending(c wire.Command) {
-	if !c.IsScript() {
-		return
-	}
-	w.budget.spend()
-	if names := w.names.fresh(c); len(names) > 0 {
-		w.report(&report{Report: judge.Report{Event: wrote}, Wrote: names})
+// wrote reports keys that a script may write.
+func (w *worker) wrote(keys []string) {
+	if len(keys) > 0 {
+		w.report(&report{Report: judge.Report{Event: wrote}, Wrote: keys})
 	}
 }
 
