@@ -32,14 +32,11 @@ func (all *Inboxes) awaitRetry(failures int) bool {
 		return false
 	}
 	for left := min(MinRetryPause<<min(failures-1, 10), MaxRetryPause) - MinRetryPause; left > 0; left = MaxRetryPause {
-		timer := time.NewTimer(left/2 + rand.N(left/2+1))
 		select {
-		case <-timer.C:
+		case <-time.After(left/2 + rand.N(left/2+1)):
 		case <-hurry:
-			timer.Stop()
 			return true
 		case <-ctx.Done():
-			timer.Stop()
 			return false
 		}
 		if !all.Reader.IsIdle() {

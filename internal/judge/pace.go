@@ -38,14 +38,13 @@ func (p *Pace) measure(name string, ask func()) (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for tick := paceTick; ; {
-			timer := time.NewTimer(tick)
+			next := time.After(tick)
 			if ask == nil {
 				p.begin(name, time.Now().Add(tick))
 			}
 			select {
-			case <-timer.C:
+			case <-next:
 			case <-quit:
-				timer.Stop()
 				return
 			}
 			if ask != nil {

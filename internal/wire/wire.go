@@ -281,10 +281,8 @@ func (c *wireConn) late(n int) {
 	if n <= 0 || d <= 0 {
 		return
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-c.closed:
 	}
 }

@@ -76,8 +76,6 @@ func (m *member) read() {
 
 // begin lets the worker begin once it is connected.
 func (m *member) begin() error {
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
 	select {
 	case <-m.ready:
 		m.order(order{Do: doWork})
@@ -85,7 +83,7 @@ func (m *member) begin() error {
 	case <-m.over:
 	case <-m.run.ctx.Done():
 		return m.run.ctx.Err()
-	case <-limit.C:
+	case <-time.After(patience):
 	}
 	return fmt.Errorf("a process does not start: %s", m.crash())
 }

@@ -239,8 +239,7 @@ func (l *ledger) deadline(e *entry) time.Duration {
 
 // await waits for a report of the call of an order that has one of these events. It returns false after the given time.
 func (l *ledger) await(e *entry, within time.Duration, events ...string) (report, bool) {
-	limit := time.NewTimer(within)
-	defer limit.Stop()
+	limit := time.After(within)
 	for {
 		l.mu.Lock()
 		for _, name := range events {
@@ -255,7 +254,7 @@ func (l *ledger) await(e *entry, within time.Duration, events ...string) (report
 		case <-changed:
 		case <-e.m.over:
 			return report{}, false
-		case <-limit.C:
+		case <-limit:
 			return report{}, false
 		}
 	}
