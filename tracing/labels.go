@@ -1,11 +1,8 @@
 package tracing
 
 import (
-	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -32,35 +29,18 @@ type labelKey struct{ name, op, mode string }
 // maxLabels limits the memory for names, in case their cardinality is not low.
 const maxLabels = 1000
 
-// labelCache stores labels. It is read far more often than written, so a write replaces the map.
-type labelCache struct {
-	known atomic.Pointer[map[labelKey]*labels]
-	mu    sync.Mutex // guards writing
-}
-
 func (t *tracer) labelsOf(a *lockmw.Attempt) *labels {
 	key := labelKey{a.Name, a.Op, a.Mode}
-	if known := t.labels.known.Load(); known != nil {
-		if l := (*known)[key]; l != nil {
-			return l
-		}
+	if l, ok := t.labels.Load(key); ok {
+		return l.(*labels)
 	}
 	l := t.newLabels(key)
-	t.labels.add(key, l)
-	return l
-}
-
-func (c *labelCache) add(key labelKey, l *labels) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := map[labelKey]*labels{key: l}
-	if old := c.known.Load(); old != nil {
-		if len(*old) >= maxLabels {
-			return
+	if t.labelCount.Load() < maxLabels {
+		if _, found := t.labels.LoadOrStore(key, l); !found {
+			t.labelCount.Add(1)
 		}
-		maps.Copy(known, *old)
 	}
-	c.known.Store(&known)
+	return l
 }
 
 func (t *tracer) newLabels(k labelKey) *labels {

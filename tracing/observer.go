@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -54,7 +56,9 @@ type tracer struct {
 	instruments
 	tracer trace.Tracer
 	spans  bool // the tracer is not one of the noop package
-	labels labelCache
+
+	labels     sync.Map // *labels by labelKey
+	labelCount atomic.Int64
 }
 
 func (t *tracer) start(ctx context.Context, a lockmw.Attempt) context.Context {
