@@ -92,18 +92,16 @@ func (m *meter) handOvers(ctx context.Context) ([]time.Duration, error) {
 
 // waits measures WAIT for one replica, after a write. It measures nothing if there is no replica or WAIT is refused.
 func (m *meter) waits(ctx context.Context, nodes []node) (took []time.Duration) {
-	if len(nodes) == 0 || !slices.ContainsFunc(nodes, func(n node) bool { return n.replicas > 0 }) {
+	if !slices.ContainsFunc(nodes, func(n node) bool { return n.replicas > 0 }) {
 		return nil
 	}
 	key := m.run.o.Prefix + ":wait"
 	m.run.keys.add([]string{key})
-	client, ok := m.rdb.(*redis.Client)
-	if cluster, is := m.rdb.(*redis.ClusterClient); is {
-		var err error
-		client, err = cluster.MasterForKey(ctx, key)
-		ok = err == nil
+	client, _ := m.rdb.(*redis.Client)
+	if cluster, ok := m.rdb.(*redis.ClusterClient); ok {
+		client, _ = cluster.MasterForKey(ctx, key) // nil if there is none
 	}
-	if !ok {
+	if client == nil {
 		return nil
 	}
 	conn := client.Conn()

@@ -91,7 +91,6 @@ func describe(nodes []node, rdb redis.UniversalClient, sentinel bool) Server {
 		s.Topology = "a master behind Sentinels"
 	}
 	switch {
-	case len(nodes) == 0:
 	case replicas == 1:
 		s.Topology += " with 1 replica"
 	case replicas > 0:
@@ -160,13 +159,12 @@ func (w *watch) ask(ctx context.Context) {
 		w.slow.Begin(judge.MachineTime(started))
 		w.slow.End(judge.MachineTime(now.Add(askEvery)))
 	}
+	w.err = err
 	switch {
 	case err == nil:
-		w.silent, w.err = time.Time{}, nil
+		w.silent = time.Time{}
 	case w.silent.IsZero():
-		w.silent, w.err = started, err
-	default:
-		w.err = err
+		w.silent = started
 	}
 	if err == nil && info && w.mayInfo {
 		w.compare(nodes, judge.MachineTime(now))

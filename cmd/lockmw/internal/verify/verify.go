@@ -181,7 +181,7 @@ func (r *run) work(ctx context.Context) error {
 // strikeAll injects all faults, again and again, until the end. The fail-over comes after half the time, and comes even if a
 // fault lasts until the end.
 func (r *run) strikeAll(ctx context.Context, end time.Time) error {
-	var next []fault
+	var next []int // of allFaults
 	switched := r.o.Failover == nil
 	half := time.Now().Add(time.Until(end) / 2)
 	for ctx.Err() == nil {
@@ -198,10 +198,9 @@ func (r *run) strikeAll(ctx context.Context, end time.Time) error {
 			break
 		}
 		if len(next) == 0 {
-			next = append(next, allFaults...)
-			rand.Shuffle(len(next), func(i, j int) { next[i], next[j] = next[j], next[i] })
+			next = rand.Perm(len(allFaults))
 		}
-		if err := r.strike(next[0]); err != nil {
+		if err := r.strike(allFaults[next[0]]); err != nil {
 			return err
 		}
 		next = next[1:]
