@@ -2,15 +2,16 @@ package deadlock
 
 import (
 	"maps"
+	"math"
 	"slices"
 )
 
 // components returns the sets of deadlocked waits in which each wait is in the way of each other one, directly or over others.
 // They contain the cycles. A component comes after the components that are in its way (Tarjan's algorithm).
 func (g *Graph) components(deadlocked set) [][]string {
-	t := &tarjan{g: g, deadlocked: deadlocked, number: make(map[string]int), low: make(map[string]int), open: make(set)}
+	t := &tarjan{g: g, deadlocked: deadlocked, low: make(map[string]int)}
 	for _, id := range slices.Sorted(maps.Keys(deadlocked)) {
-		if t.number[id] == 0 {
+		if t.low[id] == 0 {
 			t.visit(id)
 		}
 	}
@@ -20,35 +21,33 @@ func (g *Graph) components(deadlocked set) [][]string {
 type tarjan struct {
 	g          *Graph
 	deadlocked set
-	number     map[string]int // the order in which the waits were visited
-	low        map[string]int // the lowest number known to be reachable
 	stack      []string
-	open       set // the elements of the stack
 	found      [][]string
+	// low has the lowest number known to be reachable from each wait that was visited, and math.MaxInt once the wait is off the
+	// stack. The waits are numbered as they are visited, from 1.
+	low map[string]int
 }
 
 func (t *tarjan) visit(id string) {
-	t.number[id] = len(t.number) + 1
-	t.low[id] = t.number[id]
-	t.stack, t.open[id] = append(t.stack, id), true
+	number := len(t.low) + 1
+	t.low[id] = number
+	t.stack = append(t.stack, id)
 	own := false // the wait is in its own way
 	for _, next := range t.g.blockers(t.g.Waits[id], t.deadlocked) {
 		own = own || next == id
-		if t.number[next] == 0 {
+		if t.low[next] == 0 {
 			t.visit(next)
-			t.low[id] = min(t.low[id], t.low[next])
-		} else if t.open[next] {
-			t.low[id] = min(t.low[id], t.number[next])
 		}
+		t.low[id] = min(t.low[id], t.low[next])
 	}
-	if t.low[id] < t.number[id] {
+	if t.low[id] < number {
 		return
 	}
 	at := slices.Index(t.stack, id)
 	component := slices.Clone(t.stack[at:])
 	t.stack = t.stack[:at]
 	for _, member := range component {
-		delete(t.open, member)
+		t.low[member] = math.MaxInt
 	}
 	if own || len(component) > 1 {
 		t.found = append(t.found, component)
