@@ -40,9 +40,13 @@ func (r *Recorder) in(ctx context.Context, p observe.Phase) *attempt {
 	return nil
 }
 
-// event returns an event of a call.
-func event(kind Kind, a *lockmw.Attempt, s *attempt) Event {
-	return Event{Kind: kind, Key: a.Key, Op: a.Op, Mode: a.Mode, Label: a.Policy.Label, Token: s.Token}
+// event returns an event of a call. err is the reason for it; nil: there is none.
+func event(kind Kind, a *lockmw.Attempt, s *attempt, err error) Event {
+	e := Event{Kind: kind, Key: a.Key, Op: a.Op, Mode: a.Mode, Label: a.Policy.Label, Token: s.Token}
+	if err != nil {
+		e.Err = observe.Reason(err).Error()
+	}
+	return e
 }
 
 func (r *Recorder) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Contention) {
@@ -50,7 +54,7 @@ func (r *Recorder) contended(ctx context.Context, a lockmw.Attempt, c lockmw.Con
 	if s == nil || s.waits.Swap(true) {
 		return
 	}
-	e := event(Waits, &a, s)
+	e := event(Waits, &a, s, nil)
 	e.Behind.Position = c.Position
 	if len(c.Holders) > 0 {
 		h := &c.Holders[0]
@@ -67,13 +71,13 @@ func (r *Recorder) acquired(ctx context.Context, a lockmw.Attempt, g lockmw.Acqu
 	s.Acquire(&g)
 	if g.FailedOpen != nil {
 		s.Enter(observe.Over)
-		e := event(FailedOpen, &a, s)
-		e.Waited, e.Err = g.Waited, observe.Reason(g.FailedOpen).Error()
+		e := event(FailedOpen, &a, s, g.FailedOpen)
+		e.Waited = g.Waited
 		r.record(e)
 		return ctx
 	}
 	s.Enter(observe.Holding)
-	e := event(Acquired, &a, s)
+	e := event(Acquired, &a, s, nil)
 	e.Waited, e.Contended = g.Waited, g.Contended
 	r.record(e)
 	return ctx
@@ -85,17 +89,14 @@ func (r *Recorder) failed(ctx context.Context, a lockmw.Attempt, err error) {
 		return
 	}
 	s.Enter(observe.Over)
-	e := event(Failed, &a, s)
-	e.Waited = s.WaitedUntil(err)
-	e.Outcome, e.Err = observe.OutcomeOf(err).String(), observe.Reason(err).Error()
+	e := event(Failed, &a, s, err)
+	e.Waited, e.Outcome = s.WaitedUntil(err), observe.OutcomeOf(err).String()
 	r.record(e)
 }
 
 func (r *Recorder) renewed(ctx context.Context, a lockmw.Attempt, err error) {
 	if s := r.in(ctx, observe.Holding); s != nil && s.BeginsToFail(err) {
-		e := event(RenewalFailed, &a, s)
-		e.Err = observe.Reason(err).Error()
-		r.record(e)
+		r.record(event(RenewalFailed, &a, s, err))
 	}
 }
 
@@ -118,10 +119,7 @@ func (r *Recorder) released(ctx context.Context, a lockmw.Attempt, end lockmw.Re
 }
 
 func (r *Recorder) recordEnd(kind Kind, a *lockmw.Attempt, s *attempt, held time.Duration, err error) {
-	e := event(kind, a, s)
+	e := event(kind, a, s, err)
 	e.Held = held
-	if err != nil {
-		e.Err = observe.Reason(err).Error()
-	}
 	r.record(e)
 }
