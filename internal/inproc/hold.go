@@ -71,7 +71,7 @@ func (h *hold) stopLimit() {
 // expire ends the hold as lost if its deadline has passed. An Extend may have moved it.
 func (h *hold) expire() {
 	h.locks.mu.Lock()
-	lost := !h.Over && h.isPast()
+	lost := h.isPast()
 	if lost {
 		h.entry.endPlace(h.Req.Place)
 		h.locks.end(h, h.ExpiryLoss(clock.Now(), "its time ran out"))
@@ -82,7 +82,8 @@ func (h *hold) expire() {
 	}
 }
 
-func (h *hold) isPast() bool { return !h.deadline.IsZero() && clock.Until(h.deadline) <= 0 }
+// isPast reports whether h has not ended although its deadline has passed.
+func (h *hold) isPast() bool { return !h.Over && !h.deadline.IsZero() && clock.Until(h.deadline) <= 0 }
 
 // end ends h, and grants its key to the next waiter; l.mu is held. lost is nil if h was released.
 func (l *Locks) end(h *hold, lost error) {
@@ -119,7 +120,7 @@ func (h *hold) describe() core.Holder {
 
 // check returns why h has ended, or nil if it has not.
 func (h *hold) check() error {
-	if !h.Over && h.isPast() {
+	if h.isPast() {
 		return core.ErrLost
 	}
 	return h.Ended()
@@ -136,7 +137,7 @@ func (h *hold) Deadline() clock.Instant {
 func (h *hold) Expired() bool {
 	h.locks.mu.Lock()
 	defer h.locks.mu.Unlock()
-	return h.Lost != nil || !h.Over && h.isPast()
+	return h.Lost != nil || h.isPast()
 }
 
 // Extend implements core.Hold.
