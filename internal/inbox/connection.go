@@ -263,9 +263,7 @@ func (s *subscriber) followSlots(ctx context.Context) {
 			elsewhere = append(elsewhere, b)
 		}
 	}
-	if len(elsewhere) > 0 {
-		s.moved(elsewhere)
-	}
+	s.moved(elsewhere)
 }
 
 // sweep gives up inboxes that have not been used for long, and closes the connection if none is left.
