@@ -52,7 +52,7 @@ type Detector struct {
 	stopped   bool
 	answering int
 	last      uint64
-	asked     map[uint64]chan *Graph // receives answers
+	asked     map[uint64]chan *Graph // receive the answers to the questions of the round; by number
 }
 
 // NewDetector returns a Detector. It starts no goroutine yet.
@@ -214,11 +214,10 @@ func (d *Detector) askAll(from string, asks map[string]*ask) map[string]*Graph {
 	answers := make(map[string]*Graph)
 	d.within(func(ctx context.Context) {
 		waiting := make(map[string]chan *Graph)
-		var numbers []uint64
-		defer func() { d.forget(numbers) }()
+		defer d.forget()
 		for inbox, a := range asks {
 			number, answer := d.expect()
-			numbers, waiting[inbox] = append(numbers, number), answer
+			waiting[inbox] = answer
 			d.post(ctx, inbox, &message{Number: number, From: from, Ask: a})
 		}
 		for inbox, answer := range waiting {
@@ -241,12 +240,11 @@ func (d *Detector) expect() (number uint64, answer chan *Graph) {
 	return d.last, answer
 }
 
-func (d *Detector) forget(numbers []uint64) {
+// forget forgets the questions that were not answered. There is one round at a time.
+func (d *Detector) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, number := range numbers {
-		delete(d.asked, number)
-	}
+	clear(d.asked)
 }
 
 func (d *Detector) send(inbox string, m *message) {
