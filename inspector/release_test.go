@@ -191,7 +191,7 @@ func TestAProcessWithManyLocksIsReleased(t *testing.T) {
 		for i := range 80 {
 			d.leave(fmt.Sprint("dead:", i), ";fixed", time.Hour)
 		}
-		d.leave("dead:x", "", 30*time.Second)
+		d.leave("dead:x", "", 6*time.Second)
 		d.watch("page=process&process=" + dead).until("Release all its locks")
 		if w := d.askAt("/release-process", "process="+dead).confirm(); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "80 locks were released") {
 			d.Errorf("%d\n%s", w.Code, w.Body)
