@@ -19,6 +19,7 @@ func NewHold(ctx context.Context, key string, token int64, unlock func(context.C
 		panic(errNilArgument)
 	}
 	l := &heldLock{
+		locker:  noLocker,
 		req:     core.Request{Key: key, Mode: core.Exclusive},
 		backend: &foreignHold{token: token, ctx: ctx, unlock: unlock},
 	}
@@ -26,6 +27,9 @@ func NewHold(ctx context.Context, key string, token int64, unlock func(context.C
 	h.attach(ctx)
 	return &h.ctx, h
 }
+
+// noLocker stands for the Locker of another backend.
+var noLocker = &kindLocker{unlockTimeout: defaultUnlockTimeout}
 
 // A foreignHold is the lock behind a Hold made by NewHold.
 type foreignHold struct {

@@ -16,7 +16,7 @@ import (
 // A heldLock is one acquired lock, which is shared by the holds that re-entered it. It implements core.Events, so that the
 // implementation of locks reports to it.
 type heldLock struct {
-	locker   *kindLocker // nil: NewHold made it
+	locker   *kindLocker // noLocker if NewHold made it
 	req      core.Request
 	backend  core.Hold    // nil if failed open
 	observed *observation // nil without observers
@@ -42,25 +42,8 @@ func (l *heldLock) token() int64 {
 	return l.backend.Token()
 }
 
-// unlockTimeout is how long a release waits for the server.
-func (l *heldLock) unlockTimeout() time.Duration {
-	if l.locker == nil {
-		return defaultUnlockTimeout
-	}
-	return l.locker.unlockTimeout
-}
-
 // isOf reports whether the lock belongs to locks.
-func (l *heldLock) isOf(locks core.Locks) bool { return l.locker != nil && l.locker.locks == locks }
-
-// manyLocks returns the implementation of the lock if it can release several locks together.
-func (l *heldLock) manyLocks() (core.ManyLocks, bool) {
-	if l.locker == nil {
-		return nil, false
-	}
-	many, ok := l.locker.locks.(core.ManyLocks)
-	return many, ok
-}
+func (l *heldLock) isOf(locks core.Locks) bool { return l.locker.locks == locks }
 
 // newHold makes the first hold, which has no context yet.
 func (l *heldLock) newHold() *Hold {
@@ -129,7 +112,7 @@ func (l *heldLock) beginUnlock(h *Hold) (last bool, err error) {
 	last = l.holds.IsEmpty()
 	if !last && lost == nil && l.beginDowngrade() {
 		l.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), l.unlockTimeout())
+		ctx, cancel := context.WithTimeout(context.Background(), l.locker.unlockTimeout)
 		defer cancel()
 		if err := l.shareWithReaders(ctx); !errors.Is(err, ErrNotHeld) { // ErrNotHeld: the last hold was unlocked meanwhile
 			return false, err

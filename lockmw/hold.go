@@ -143,7 +143,7 @@ func (u *unlocking) releases() bool { return u.last && u.hold.lock.backend != ni
 // release releases the lock.
 func (u *unlocking) release() {
 	l := u.hold.lock
-	u.result.Waiters, u.result.Err = l.backend.Release(l.unlockTimeout())
+	u.result.Waiters, u.result.Err = l.backend.Release(l.locker.unlockTimeout)
 }
 
 // end notifies the observers and returns the error of the call.

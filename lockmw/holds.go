@@ -30,8 +30,8 @@ func (hs Holds) Unlock() error {
 // release releases the lock of the first unlock. Locks of the other unlocks that belong to the same Locks are released together
 // with it.
 func release(unlocks []unlocking) {
-	first := unlocks[0].hold.lock
-	many, _ := first.manyLocks()
+	locker := unlocks[0].hold.lock.locker
+	many, _ := locker.locks.(core.ManyLocks)
 	if many == nil {
 		unlocks[0].release()
 		return
@@ -40,12 +40,12 @@ func release(unlocks []unlocking) {
 	var holds []core.Hold
 	for i := range unlocks {
 		u := &unlocks[i]
-		if u.releases() && !u.sent && u.hold.lock.isOf(many) && u.hold.lock.unlockTimeout() == first.unlockTimeout() {
+		if u.releases() && !u.sent && u.hold.lock.isOf(many) && u.hold.lock.locker.unlockTimeout == locker.unlockTimeout {
 			u.sent = true
 			together, holds = append(together, u), append(holds, u.hold.lock.backend)
 		}
 	}
-	for i, result := range many.ReleaseAll(holds, first.unlockTimeout()) {
+	for i, result := range many.ReleaseAll(holds, locker.unlockTimeout) {
 		together[i].result = result
 	}
 }

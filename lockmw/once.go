@@ -213,7 +213,7 @@ func (o *onceCall) perform(ctx, held context.Context, hold *Hold, tick core.Tick
 // mark records that the tick was run. If it cannot, the lock stays taken for as long as another replica might run the tick.
 func (o *onceCall) mark(ctx context.Context, hold *Hold, tick core.Tick, dueUntil time.Time) error {
 	ticks, _ := hold.lock.backend.(core.TickHold)
-	patience := hold.lock.unlockTimeout()
+	patience := hold.lock.locker.unlockTimeout
 	mark, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(time.Until(dueUntil), patience))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })() // once ctx has ended, the caller waits for patience only

@@ -26,7 +26,7 @@ func (l *heldLock) SelfWait(h core.LocalHold) {
 	l.stalled = &h
 	l.mu.Unlock()
 	holder, ok := h.Request.Events.(*heldLock)
-	if !ok || l.locker == nil || holder.selfWaitLogged.Swap(true) {
+	if !ok || holder.selfWaitLogged.Swap(true) {
 		return
 	}
 	missed, ok := l.locker.lines.Allow("self-wait")
