@@ -95,9 +95,7 @@ func (l *kindLocker) newAttempt(p *Policy, op, key, owner string) attempt {
 		held.takenAt = callers()
 	}
 	if len(p.Observers) > 0 {
-		held.observed = newObservation(Attempt{
-			Key: key, Name: l.nameOf(key, p), Op: op, Mode: held.req.Mode.String(), Policy: *p,
-		}, l.Logger())
+		held.observed = l.newObservation(p, op, key, held.req.Mode)
 	}
 	return attempt{policy: p, op: op, held: held, hold: held.newHold()}
 }

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 // An observation calls the observers of one attempt and its hold.
@@ -18,8 +20,9 @@ type observation struct {
 }
 
 // newObservation returns an observation that has not started.
-func newObservation(a Attempt, logger *slog.Logger) *observation {
-	return &observation{attempt: a, observers: a.Policy.Observers, logger: logger}
+func (l *kindLocker) newObservation(p *Policy, op, key string, mode core.Mode) *observation {
+	a := Attempt{Key: key, Name: l.nameOf(key, p), Op: op, Mode: mode.String(), Policy: *p}
+	return &observation{attempt: a, observers: p.Observers, logger: l.Logger()}
 }
 
 // start calls the observers' Start. An observer that panics there gets no more callbacks of the attempt, because they would find
@@ -143,9 +146,7 @@ func (obs *observation) released(r Release) {
 
 // ReportIdempotent implements kinds.Locker.
 func (l *kindLocker) ReportIdempotent(ctx context.Context, key string, p Policy, call IdempotentCall) {
-	obs := newObservation(Attempt{
-		Key: key, Name: l.nameOf(key, &p), Op: "idempotent", Mode: l.kind.Mode.String(), Policy: p,
-	}, l.Logger())
+	obs := l.newObservation(&p, "idempotent", key, l.kind.Mode)
 	obs.each(func(o *Observer) {
 		if o.Idempotent != nil {
 			o.Idempotent(ctx, obs.attempt, call)
