@@ -7,6 +7,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockmw/go/internal/keyed"
+	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -38,9 +39,7 @@ func By(kind string, parts ...Part) KeyFunc {
 // Payload uses a field of the task's payload as a part of the key. The payload must be the JSON of a T. If it is not, or is null
 // or not UTF-8, the task is archived: the error wraps asynq.SkipRetry and lockmw.ErrInvalidKey. Payload panics if field is nil.
 func Payload[T any](field func(T) string) Part {
-	if field == nil {
-		panic("asynqmw: Payload: the function is nil")
-	}
+	option.NotNil(field, "asynqmw: Payload: the function is nil")
 	return func(_ context.Context, task *asynq.Task) (string, error) {
 		payload, err := decode[T](task)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/internal/list"
 	"github.com/lockmw/go/internal/middleware"
+	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -44,9 +45,7 @@ type message[M any] struct {
 }
 
 func (q *Queue[M]) open(done func(M), inOrder bool) *Partition[M] {
-	if done == nil {
-		panic("consume: Open: done is nil")
-	}
+	option.NotNil(done, "consume: Open: done is nil")
 	p := &Partition[M]{queue: q, done: done, inOrder: inOrder, lines: make(map[string][]*message[M])}
 	p.room, p.reporting = make(chan struct{}, q.limit), make(chan struct{}, 1)
 	p.open, p.endOpen = context.WithCancelCause(context.Background())

@@ -6,6 +6,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/lockmw/go/internal/keyed"
+	"github.com/lockmw/go/internal/option"
 )
 
 // A KeyFunc returns the key of the lock that a job needs. Any function with this signature will do; By builds one from parts. The
@@ -36,9 +37,7 @@ func By(kind string, parts ...Part) KeyFunc {
 // Args uses a field of the job's args as a part of the key. T is the type of the args, or a smaller struct with the field. If the
 // args are not the JSON of a T, or are null, the job is cancelled. Args panics if field is nil.
 func Args[T any](field func(T) string) Part {
-	if field == nil {
-		panic("rivermw: Args: the function is nil")
-	}
+	option.NotNil(field, "rivermw: Args: the function is nil")
 	return func(_ context.Context, job *rivertype.JobRow) (string, error) {
 		args, err := keyed.Decode[T]("args", job.EncodedArgs)
 		if err != nil {
