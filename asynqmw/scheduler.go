@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -87,7 +88,6 @@ func (leaderHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (h leaderHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if err := h.refuse(cmd); err != nil {
-			cmd.SetErr(err)
 			return err
 		}
 		return next(ctx, cmd)
@@ -96,21 +96,21 @@ func (h leaderHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (h leaderHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if err := h.refuse(cmd); err != nil {
-				for _, cmd := range cmds {
-					cmd.SetErr(err)
-				}
-				return err
-			}
+		if err := h.refuse(cmds...); err != nil {
+			return err
 		}
 		return next(ctx, cmds)
 	}
 }
 
-func (h leaderHook) refuse(cmd redis.Cmder) error {
-	if h.leader.Err() == nil || !parked.IsEnqueue(cmd) {
+// refuse returns the error of all of cmds if one of them must not be sent.
+func (h leaderHook) refuse(cmds ...redis.Cmder) error {
+	if h.leader.Err() == nil || !slices.ContainsFunc(cmds, parked.IsEnqueue) {
 		return nil
 	}
-	return fmt.Errorf("asynqmw: not enqueued: %w", context.Cause(h.leader))
+	err := fmt.Errorf("asynqmw: not enqueued: %w", context.Cause(h.leader))
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
+	return err
 }
