@@ -63,7 +63,7 @@ func (g *guard) setAside(p *parker, w parked.ListID, a *attempt, err error) *bus
 		return nil
 	}
 	if p != nil && isClosed(err) { // park it, so that another process wakes it
-		if answer, failed := g.ask(p, w, a, 0); failed == nil && answer.Action == parked.Park {
+		if answer := g.ask(p, w, a, 0); answer.Action == parked.Park {
 			return g.parked(a, answer, err)
 		}
 	}

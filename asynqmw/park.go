@@ -65,33 +65,27 @@ func (g *guard) park(p *parker, w parked.ListID, a *attempt, mayStay bool, busy 
 		stay, leave = p.stay(w, a)
 	}
 	defer leave()
-	answer, err := g.ask(p, w, a, stay)
-	switch {
-	case err != nil:
+	answer := g.ask(p, w, a, stay)
+	switch isParked := answer.Action == parked.Park; {
+	case !isParked && answer.Action != parked.WaitInWorker:
 		return outcome{err: busy}
-	case answer.Action == parked.WaitInWorker:
-		t := g.lock(a, false, lockmw.WithWait(stay))
-		if middleware.IsBusy(t.err) && (answer.Woken || !g.tooOften(a)) {
-			t.err = g.parked(a, answer, t.err)
-		}
-		return t
-	case answer.Action != parked.Park:
-		return outcome{err: busy}
-	case p.mayBeFree(a.ctx, w):
-		t := g.lock(a, false, lockmw.WithWait(0))
-		if middleware.IsBusy(t.err) {
-			t.err = g.parked(a, answer, t.err)
-		}
-		return t
+	case isParked && !p.mayBeFree(a.ctx, w):
+		return outcome{err: g.parked(a, answer, busy)}
+	case isParked:
+		stay = 0
 	}
-	return outcome{err: g.parked(a, answer, busy)}
+	t := g.lock(a, false, lockmw.WithWait(stay))
+	if middleware.IsBusy(t.err) && (answer.Woken || !g.tooOften(a)) {
+		t.err = g.parked(a, answer, t.err)
+	}
+	return t
 }
 
-// ask puts a task with a busy lock on its list.
-func (g *guard) ask(p *parker, w parked.ListID, a *attempt, stay time.Duration) (parked.Answer, error) {
+// ask puts a task with a busy lock on its list. If it cannot, the action of the answer is parked.Unknown.
+func (g *guard) ask(p *parker, w parked.ListID, a *attempt, stay time.Duration) parked.Answer {
 	answer, err := p.park(a.ctx, parked.BusyTask{ListID: w, ID: a.id, Began: a.began, Stay: stay, Last: a.last, OnlyIfWoken: g.tooOften(a)})
 	p.note(a.ctx, a.queue, a.id, answer.Action, err)
-	return answer, err
+	return answer
 }
 
 // parked returns the error of a task that is parked.
