@@ -85,14 +85,8 @@ func (p *parker) park(ctx context.Context, b parked.BusyTask) (parked.Answer, er
 	}
 	p.mu.Unlock()
 	answer, err := p.store.Park(ctx, b)
-	if err != nil {
-		return answer, err
-	}
-	switch answer.Action {
-	case parked.Park:
+	if answer.Action == parked.Park || answer.Action == parked.WaitInWorker {
 		p.track(b.ListID)
-		p.listed(b.Queue)
-	case parked.WaitInWorker:
 		p.listed(b.Queue)
 	}
 	return answer, err
