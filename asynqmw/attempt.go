@@ -23,7 +23,6 @@ type attempt struct {
 	limited  bool // the context has a deadline
 	deadline time.Time
 	began    time.Time
-	timeout  time.Duration // from the beginning of the attempt to its deadline
 
 	// lock takes the lock of the attempt.
 	lock func(ctx context.Context, opts []lockmw.Option) (context.Context, waitlimit.Unlocker, error)
@@ -56,9 +55,7 @@ func (g *guard) newAttempt(ctx context.Context, task *asynq.Task) *attempt {
 		}
 	}
 	a.server, a.began = root.server, root.began
-	if a.deadline, a.limited = ctx.Deadline(); a.limited {
-		a.timeout = a.deadline.Sub(a.began)
-	}
+	a.deadline, a.limited = ctx.Deadline()
 	return a
 }
 

@@ -92,7 +92,7 @@ func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration) (stri
 	id := a.origin + "~" + headers[rescuedHeader]
 	opts := []asynq.Option{asynq.TaskID(id), asynq.Queue(a.queue), asynq.MaxRetry(0), asynq.ProcessIn(delay)}
 	if a.limited {
-		opts = append(opts, asynq.Timeout(max(a.timeout.Round(time.Second), time.Second)))
+		opts = append(opts, asynq.Timeout(max(a.deadline.Sub(a.began).Round(time.Second), time.Second)))
 	}
 	opts = append(opts, r.opts...)
 	_, err := r.client.EnqueueContext(a.ctx, asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers), opts...)
