@@ -83,13 +83,11 @@ func checkForCopy(o asynq.Option) error {
 
 // copyOf enqueues the copy and returns its ID.
 func (r *rescue) copyOf(a *attempt, task *asynq.Task, delay time.Duration) (string, error) {
-	n := a.requeued + 1
-	headers := maps.Clone(task.Headers())
-	if headers == nil {
-		headers = make(map[string]string)
-	}
-	headers[rescuedHeader] = newMark(n)
-	id := a.origin + "~" + headers[rescuedHeader]
+	value := newMark(a.requeued + 1)
+	headers := make(map[string]string)
+	maps.Copy(headers, task.Headers())
+	headers[rescuedHeader] = value
+	id := a.origin + "~" + value
 	opts := []asynq.Option{asynq.TaskID(id), asynq.Queue(a.queue), asynq.MaxRetry(0), asynq.ProcessIn(delay)}
 	if a.limited {
 		opts = append(opts, asynq.Timeout(max(a.deadline.Sub(a.began).Round(time.Second), time.Second)))
