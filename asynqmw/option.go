@@ -197,14 +197,14 @@ func newConfig(l lockmw.Locker, key KeyFunc, opts []Option) *config {
 	option.NotNil(l, "asynqmw: WithLock: the Locker is nil")
 	option.NotNil(key, "asynqmw: WithLock: the key function is nil")
 	c := applyOptions("WithLock", opts)
-	_, err := middleware.CheckLock(l, c.lockOpts, "WithPlace is one place for all tasks: use WithPlaceKept")
+	lockOpts := append([]lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0))}, c.lockOpts...)
+	policy, err := middleware.CheckLock(l, lockOpts, "WithPlace is one place for all tasks: use WithPlaceKept")
 	if err == nil {
 		err = c.contradiction(l)
 	}
 	if err != nil {
 		panic(fmt.Errorf("asynqmw: WithLock: %w", err))
 	}
-	policy, _ := lockmw.NewPolicy(append([]lockmw.Option{lockmw.WithDefaults(lockmw.WithWait(0))}, c.lockOpts...)...)
 	c.waits = policy.Wait > 0
 	return c
 }
