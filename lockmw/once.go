@@ -145,8 +145,12 @@ func (o *onceCall) try(ctx context.Context) (again bool, err error) {
 	}
 	_ = hold.Unlock() // nothing has run
 	switch {
+	case err == nil && answer == core.TickRan:
+		return false, nil
+	case err == nil && answer == core.TickFailed:
+		return false, onceError(o.key, ErrUnfinished)
 	case err == nil && answer != core.TickBegun:
-		return false, o.decline(answer, now)
+		return false, o.notDue(now)
 	case ctx.Err() != nil:
 		return false, onceError(o.key, contextError(ctx))
 	case err == nil:
@@ -158,18 +162,6 @@ func (o *onceCall) try(ctx context.Context) (again bool, err error) {
 // mayPass reports whether err is a failure of the server that may pass.
 func mayPass(err error) bool {
 	return errors.Is(err, ErrUnavailable) && core.FaultOf(err) != core.Lasting
-}
-
-// decline returns the result of a call that must not run its tick.
-func (o *onceCall) decline(answer core.TickAnswer, now time.Time) error {
-	switch answer {
-	case core.TickRan:
-		return nil
-	case core.TickFailed:
-		return onceError(o.key, ErrUnfinished)
-	default:
-		return o.notDue(now)
-	}
 }
 
 // begin asks the server whether to run the tick. It waits for the answer at least as long as a call that only tries.
