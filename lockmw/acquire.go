@@ -51,7 +51,7 @@ func (l *kindLocker) Policy(opts ...Option) (Policy, error) {
 	if err == nil && policy.Place != "" && !l.kind.OwnTicket {
 		err = fmt.Errorf("%w: WithPlace needs a fair lock, a semaphore or a Local", ErrInvalidOption)
 	}
-	if err == nil && policy.needsExclusion() {
+	if err == nil && (policy.leads || policy.once()) {
 		err = checkExclusion(l.kind.Mode, l.kind.Permits)
 	}
 	if err == nil {

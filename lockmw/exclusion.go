@@ -8,9 +8,6 @@ import (
 
 // Lead and Once run in only one of their callers. So their holds must exclude every other hold of the key.
 
-// needsExclusion reports whether the call is made by Lead or Once.
-func (p *Policy) needsExclusion() bool { return p.leads || p.once() }
-
 // checkExclusion returns an error if holds of that kind may share a key. It also refuses a semaphore with one permit, because
 // another process may use the same key with more permits.
 func checkExclusion(mode core.Mode, permits int) error {
