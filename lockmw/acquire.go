@@ -237,11 +237,7 @@ func contextError(ctx context.Context) error {
 
 // withLoss adds the loss that ended ctx to the error of a wait that ended with ctx.
 func withLoss(ctx context.Context, err error) error {
-	ended := ctx.Err()
-	if ended == nil || !errors.Is(err, ended) {
-		return err
-	}
-	if cause := context.Cause(ctx); core.IsLoss(cause) {
+	if cause := context.Cause(ctx); core.IsLoss(cause) && errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w (%w)", err, cause)
 	}
 	return err
