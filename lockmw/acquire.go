@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -248,10 +249,6 @@ func ownerOf(outer *Hold) string {
 	if outer != nil && outer.lock.req.Owner != "" {
 		return outer.lock.req.Owner
 	}
-	var raw [16]byte
-	a, b := rand.Uint64(), rand.Uint64() // seeded by the system's randomness
-	for i := range 8 {
-		raw[i], raw[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
-	}
-	return hex.EncodeToString(raw[:])
+	raw := binary.LittleEndian.AppendUint64(make([]byte, 0, 16), rand.Uint64()) // seeded by the system's randomness
+	return hex.EncodeToString(binary.LittleEndian.AppendUint64(raw, rand.Uint64()))
 }
