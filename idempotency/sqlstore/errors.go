@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/lockmw/go/idempotency"
-	"github.com/lockmw/go/lockmw"
 )
 
 // ErrSuperseded is returned by Commit if the run may not commit, because a later run has begun, the run has ended, or its record
@@ -39,9 +38,6 @@ func failed(op, key string, err error) error {
 	}
 	return &failure{text: "sqlstore: " + op + ": " + lockKeys.ReplaceAllString(text, "(key)"), err: err}
 }
-
-// errInFlight is the error of an operation that met a locked row.
-var errInFlight = fmt.Errorf("%w: its row is locked: %w", idempotency.ErrInFlight, lockmw.ErrBusy)
 
 // isLocked reports whether a statement failed, without a change, because a row is locked by another transaction. Drivers have
 // no common way to say so.

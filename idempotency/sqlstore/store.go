@@ -53,8 +53,6 @@ func (s *Store) Look(ctx context.Context, key string) (idempotency.Record, error
 // tries is how often an operation is tried whose row comes and goes. Cleanup removes rows, but only expired ones.
 const tries = 3
 
-var errUnsteady = errors.New("the row was inserted and deleted by turns")
-
 // Begin implements idempotency.Store. If the row of the key is locked, it returns an error that wraps idempotency.ErrInFlight and
 // lockmw.ErrBusy. In SQLite all rows are locked while another transaction writes.
 func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (rec idempotency.Record, err error) {
@@ -70,7 +68,7 @@ func (s *Store) Begin(ctx context.Context, c idempotency.Claim) (rec idempotency
 	case errors.Is(err, idempotency.ErrSuperseded):
 		return rec, err
 	case s.dialect.isLocked(err):
-		err = fmt.Errorf("%w: %w", errInFlight, err)
+		err = fmt.Errorf("%w: its row is locked: %w: %w", idempotency.ErrInFlight, lockmw.ErrBusy, err)
 	}
 	return rec, failed("begin", c.Key, err)
 }
@@ -98,7 +96,7 @@ func (s *Store) change(ctx context.Context, key string, ttl time.Duration, updat
 			return err
 		}
 	}
-	return errUnsteady
+	return errors.New("the row was inserted and deleted by turns")
 }
 
 // changeLocked is change for a row that exists. found is whether it does.
