@@ -29,12 +29,7 @@ func wrapAny(w http.ResponseWriter, r *Response) http.ResponseWriter {
 			return func(src io.Reader) (int64, error) { return r.readFrom(w, next, src) }
 		},
 		Flush: func(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
-			return func() {
-				if r.enter() == nil {
-					defer r.gate.EndWrite()
-					next()
-				}
-			}
+			return func() { _ = r.flush(func() error { next(); return nil }) }
 		},
 		FlushError: func(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
 			return func() error { return r.flush(next) }
