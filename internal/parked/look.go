@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // the script
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -49,14 +50,11 @@ func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) 
 // Free returns which of the locks, given by their Redis keys, are free. On a single server it asks about all locks together, and
 // splits the group in halves only where some are free. A Cluster, or a client of an unknown type, is asked for each lock.
 func Free(ctx context.Context, rdb redis.UniversalClient, locks []string) (free []string, err error) {
-	var groups [][]string
-	if _, ok := rdb.(*redis.Client); ok && len(locks) > 0 {
-		groups = [][]string{locks}
-	} else {
-		for _, lock := range locks {
-			groups = append(groups, []string{lock})
-		}
+	size := 1
+	if _, ok := rdb.(*redis.Client); ok {
+		size = max(1, len(locks))
 	}
+	groups := slices.Collect(slices.Chunk(locks, size))
 	for len(groups) > 0 {
 		pipe := rdb.Pipeline()
 		held := make([]*redis.IntCmd, len(groups))
