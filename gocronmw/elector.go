@@ -15,7 +15,7 @@ type Elector struct {
 	mu     sync.Mutex
 	leader context.Context // of the latest term; nil before the first term
 	end    context.CancelFunc
-	done   chan struct{}
+	work   sync.WaitGroup
 	err    error // of Lead
 }
 
@@ -25,14 +25,13 @@ var _ gocron.Elector = (*Elector)(nil)
 // error of Lead, such as lockmw.ErrInvalidOption, is what IsLeader returns.
 func Elect(ctx context.Context, l lockmw.Locker, key string, opts ...lockmw.Option) *Elector {
 	ctx, end := context.WithCancel(ctx)
-	e := &Elector{end: end, done: make(chan struct{})}
-	go func() {
-		defer close(e.done)
+	e := &Elector{end: end}
+	e.work.Go(func() {
 		err := lockmw.Lead(ctx, l, key, e.term, opts...)
 		e.mu.Lock()
 		e.err = err
 		e.mu.Unlock()
-	}()
+	})
 	return e
 }
 
@@ -62,5 +61,5 @@ func (e *Elector) IsLeader(context.Context) error {
 // Close resigns, and another Elector leads immediately. Shut the scheduler down before, so that its jobs have ended.
 func (e *Elector) Close() {
 	e.end()
-	<-e.done
+	e.work.Wait()
 }
