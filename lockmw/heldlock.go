@@ -34,14 +34,6 @@ type heldLock struct {
 	selfWaitLogged atomic.Bool      // a wait for this hold by its own process was logged
 }
 
-// token returns the fencing token, 0 if the lock failed open.
-func (l *heldLock) token() int64 {
-	if l.backend == nil {
-		return 0
-	}
-	return l.backend.Token()
-}
-
 // isOf reports whether the lock belongs to locks.
 func (l *heldLock) isOf(locks core.Locks) bool { return l.locker.locks == locks }
 

@@ -40,7 +40,12 @@ func (h *Hold) Key() string { return h.held().req.Key }
 // the data and refuse smaller ones. docs/fencing.md has the statement. A token is greater than the tokens of all earlier holds of
 // the key. A read hold has at least the token of the last write hold, and a smaller one than the next write hold. A token
 // fits into a BIGINT. It is 0 if the lock failed open, and for redlock.WithoutToken.
-func (h *Hold) Token() int64 { return h.held().token() }
+func (h *Hold) Token() int64 {
+	if backend := h.held().backend; backend != nil {
+		return backend.Token()
+	}
+	return 0
+}
 
 // Deadline returns when the hold ends unless it is renewed, as an instant to compare with time.Now. Call it for each
 // comparison. A renewal moves the deadline later. A sleep of the machine, or a step forward of its wall clock, moves it
