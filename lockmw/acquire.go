@@ -120,7 +120,7 @@ func (a *attempt) observe(ctx context.Context) {
 
 // end completes the attempt with the result of Acquire.
 func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, error) {
-	held, p := a.held, a.policy
+	held := a.held
 	var acquired time.Time
 	var waited time.Duration
 	var contended bool
@@ -131,12 +131,8 @@ func (a *attempt) end(backend core.Hold, err error) (context.Context, *Hold, err
 	if err == nil {
 		held.backend = backend
 	} else {
-		failure := acquireError(a.ctx, p, a.op, held.req.Key, waited, contended, err)
-		if !errors.Is(failure.Err, ErrDeadlock) { // it already names the holder
-			failure.Err = held.explainSelfWait(failure.Err)
-		}
-		err = failure
-		if !p.FailOpen || !isOutage(err) || a.ctx.Err() != nil {
+		err = a.failure(waited, contended, err)
+		if !a.policy.FailOpen || !isOutage(err) || a.ctx.Err() != nil {
 			if held.observed != nil {
 				held.observed.failed(err)
 			}
@@ -211,16 +207,19 @@ func (l *kindLocker) modeFor(p *Policy) core.Mode {
 	return l.kind.Mode
 }
 
-// acquireError makes an *Error of the failure of a call with ctx.
-func acquireError(ctx context.Context, p *Policy, op, key string, waited time.Duration, contended bool, err error) *Error {
-	e := &Error{Op: op, Key: key, Label: p.Label, Err: err}
-	if contended || p.Wait > 0 && errors.Is(err, ErrBusy) {
+// failure makes an *Error of the error of Acquire.
+func (a *attempt) failure(waited time.Duration, contended bool, err error) *Error {
+	e := &Error{Op: a.op, Key: a.held.req.Key, Label: a.policy.Label, Err: err}
+	if contended || a.policy.Wait > 0 && errors.Is(err, ErrBusy) {
 		e.Waited = waited
 	}
 	if seen, ok := errors.AsType[*core.AcquireError](err); ok {
 		e.Err, e.RetryAfter, e.Holders = seen.Err, seen.RetryAfter, holdersOf(seen.Holders)
 	}
-	e.Err = withLoss(ctx, e.Err)
+	e.Err = withLoss(a.ctx, e.Err)
+	if !errors.Is(e.Err, ErrDeadlock) { // it already names the holder
+		e.Err = a.held.explainSelfWait(e.Err)
+	}
 	return e
 }
 
