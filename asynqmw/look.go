@@ -100,7 +100,7 @@ func (p *parker) look(queue string, l *lookState) {
 		timer.Reset(pause*3/4 + rand.N(pause/2))
 	}
 	if turn {
-		p.endTurn(queue)
+		_ = p.store.EndTurn(context.Background(), queue, p.id) // if this fails, the turn expires
 	}
 }
 
@@ -119,9 +119,7 @@ func (p *parker) looksAgain(queue string, l *lookState, err error) bool {
 // a task for one lock that is held, if no worker of this server waits: while other callers queue for a lock, no check ever finds it
 // free.
 func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), parked.CallTimeout)
-	defer cancel()
-	start := time.Now()
+	ctx, start := context.Background(), time.Now()
 	locks, turn, err := p.store.Look(ctx, queue, p.id)
 	if err != nil {
 		return false, err
@@ -138,7 +136,7 @@ func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 	}
 	free, err := parked.Free(ctx, p.locks.Redis, locks)
 	if err != nil { // another server may reach the locks
-		p.endTurn(queue)
+		_ = p.store.EndTurn(ctx, queue, p.id)
 		return false, err
 	}
 	for _, lock := range free {
@@ -149,11 +147,4 @@ func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 		p.wake(parked.ListID{Queue: queue, Lock: lock}, parked.Held)
 	}
 	return true, nil
-}
-
-// endTurn passes the turn to another server. If this fails, the turn expires.
-func (p *parker) endTurn(queue string) {
-	ctx, cancel := context.WithTimeout(context.Background(), parked.CallTimeout)
-	defer cancel()
-	_ = p.store.EndTurn(ctx, queue, p.id)
 }

@@ -92,8 +92,8 @@ const (
 	listsLast = maxPause + 2*time.Minute
 	// arrival bounds the time in which a woken task gets its lock or is parked again.
 	arrival = 2 * time.Second
-	// CallTimeout bounds a call to Redis.
-	CallTimeout = 2 * time.Second
+	// callTimeout bounds a call to Redis.
+	callTimeout = 2 * time.Second
 	// looksAtMost is the greatest number of locks that are checked together.
 	looksAtMost = 1000
 )
@@ -151,7 +151,7 @@ const (
 
 // Park puts a task on its list.
 func (s Store) Park(ctx context.Context, b BusyTask) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	keys := []string{ListOf(b.Queue, b.Lock), LocksOf(b.Queue), TaskPrefix(b.Queue) + b.ID, InQueue(b.Queue, "pending")}
 	got, err := parkScript.Run(ctx, s.Redis, keys, b.ID, b.Lock, listsLast.Milliseconds(), b.Began.UnixMicro(), time.Since(b.Began).Microseconds(),
@@ -186,7 +186,7 @@ type WakeResult struct {
 // Wake moves tasks of a list to the front of their queue, until n are on their way or wait. Tasks in gone have got the lock,
 // and are removed from the list.
 func (s Store) Wake(w ListID, n int, when When, gone []string) (WakeResult, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), CallTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	keys := []string{ListOf(w.Queue, w.Lock), LocksOf(w.Queue)}
 	for _, name := range []string{"pending", "retry", "archived", "paused"} {
@@ -208,7 +208,7 @@ func (s Store) Wake(w ListID, n int, when When, gone []string) (WakeResult, erro
 
 // State returns asynq's name of the state of a task; "" if there is no such task.
 func (s Store) State(ctx context.Context, queue, id string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	state, err := s.Redis.HGet(ctx, TaskPrefix(queue)+id, "state").Result()
 	if errors.Is(err, redis.Nil) {
@@ -223,7 +223,7 @@ const Active = "active"
 // Restore puts a task that asynq has archived into the retry set, to be retried at due. The attempt that began at began was its
 // last, but only its lock was busy; isParked says whether Park has parked it. It reports whether the attempt is still active.
 func (s Store) Restore(queue, id string, began, due time.Time, isParked bool) (active bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), CallTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	now := time.Now().UTC()
 	day := now.Format(time.DateOnly)

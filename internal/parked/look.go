@@ -34,6 +34,8 @@ func (s Store) EndTurn(ctx context.Context, queue, id string) error {
 }
 
 func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) (locks []string, turn bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	got, err := lookScript.Run(ctx, s.Redis, []string{TurnOf(queue), LocksOf(queue)}, id, lasts.Milliseconds(), looksAtMost).Slice()
 	if err != nil {
 		return nil, false, err
@@ -50,6 +52,8 @@ func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) 
 // Free returns which of the locks, given by their Redis keys, are free. On a single server it asks about all locks together, and
 // splits the group in halves only where some are free. A Cluster, or a client of an unknown type, is asked for each lock.
 func Free(ctx context.Context, rdb redis.UniversalClient, locks []string) (free []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	size := 1
 	if _, ok := rdb.(*redis.Client); ok {
 		size = max(1, len(locks))
