@@ -2,19 +2,14 @@ package echomw
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/labstack/echo/v5"
 
 	"github.com/lockmw/go/httpmw"
 )
 
+// echoKey is the key of the echo context in the context of a request.
 type echoKey struct{}
-
-// withEcho returns the request with a context from which Claim gets the echo context.
-func withEcho(r *http.Request, c *echo.Context) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), echoKey{}, c))
-}
 
 // Claim uses an identity that earlier middleware has put into the echo context, such as the authenticated user, as a part of the
 // key:

@@ -1,6 +1,7 @@
 package echomw
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v5"
@@ -19,7 +20,7 @@ func Wrap(middleware func(http.Handler) http.Handler) echo.MiddlewareFunc {
 			for _, p := range c.PathValues() {
 				request.SetPathValue(p.Name, p.Value)
 			}
-			known := withEcho(request, c)
+			known := request.WithContext(context.WithValue(request.Context(), echoKey{}, c)) // for Claim
 			defer func() {
 				c.SetRequest(request)
 				c.SetResponse(response)

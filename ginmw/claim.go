@@ -2,19 +2,14 @@ package ginmw
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/lockmw/go/httpmw"
 )
 
+// ginKey is the key of the gin context in the context of a request.
 type ginKey struct{}
-
-// withGin returns the request with a context from which Claim gets the gin context.
-func withGin(r *http.Request, c *gin.Context) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), ginKey{}, c))
-}
 
 // Claim uses an identity that earlier middleware has put into the gin context, such as the authenticated user, as a part of the
 // key:

@@ -2,6 +2,7 @@ package ginmw
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -24,7 +25,7 @@ func wrap(middleware func(http.Handler) http.Handler, next func(*gin.Context, *r
 		for _, p := range c.Params {
 			request.SetPathValue(p.Key, p.Value)
 		}
-		known := withGin(request, c)
+		known := request.WithContext(context.WithValue(request.Context(), ginKey{}, c)) // for Claim
 		handled := false
 		defer func() {
 			c.Request, c.Writer = request, writer // after a panic the outer recovery answers
