@@ -12,9 +12,6 @@ type chain struct {
 	scope     core.Scope // nil: all holds count
 }
 
-// chainOf returns the chain of h's context.
-func chainOf(h *Hold) core.Chain { return chain{h, core.ScopeOf(h.ctx.parent)} }
-
 // Within implements core.Chain. The scope is that of a context further in, and includes the scope of the chain.
 func (c chain) Within(scope core.Scope) core.Chain { return chain{c.innermost, scope} }
 

@@ -105,7 +105,7 @@ func (c *holdContext) Value(key any) any {
 	case holdKey{}:
 		return c.hold
 	case core.ChainKey{}:
-		return chainOf(c.hold)
+		return chain{c.hold, core.ScopeOf(c.parent)}
 	}
 	c.mu.Lock()
 	ctx := c.inner
