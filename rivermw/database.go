@@ -7,10 +7,7 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivertype"
-
-	"github.com/lockmw/go/internal/option"
 )
 
 // A WakerOption configures NewWaker.
@@ -48,18 +45,6 @@ func (j parkedJob) isComing(row *rivertype.JobRow) bool {
 type database[TTx any] struct {
 	client *river.Client[TTx]
 	begin  func(context.Context) (TTx, error)
-}
-
-func newDatabase[TTx any](driver riverdriver.Driver[TTx], begin func(context.Context) (TTx, error), opts []WakerOption) (*database[TTx], error) {
-	option.NotNil(begin, "rivermw: NewWaker: begin is nil")
-	// This client only inserts. It tells river's clients of a new job at most once in each FetchCooldown.
-	c := river.Config{FetchCooldown: time.Millisecond}
-	option.Apply(&c, "rivermw: NewWaker", opts)
-	client, err := river.NewClient(driver, &c)
-	if err != nil {
-		return nil, fmt.Errorf("rivermw: NewWaker: %w", err)
-	}
-	return &database[TTx]{client, begin}, nil
 }
 
 // wakeTimeout limits a transaction that wakes jobs.

@@ -4,15 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
 
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/internal/pause"
 	"github.com/lockmw/go/lockmw"
 )
@@ -63,10 +66,15 @@ type parkedList struct {
 // transaction, such as the Begin method of a pgxpool.Pool. For database/sql write a function that calls BeginTx. Close it after the
 // river client has stopped. The error is that of river.NewClient.
 func NewWaker[TTx any](driver riverdriver.Driver[TTx], begin func(context.Context) (TTx, error), opts ...WakerOption) (*Waker, error) {
-	db, err := newDatabase(driver, begin, opts)
+	option.NotNil(begin, "rivermw: NewWaker: begin is nil")
+	// This client only inserts. It tells river's clients of a new job at most once in each FetchCooldown.
+	c := river.Config{FetchCooldown: time.Millisecond}
+	option.Apply(&c, "rivermw: NewWaker", opts)
+	client, err := river.NewClient(driver, &c)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("rivermw: NewWaker: %w", err)
 	}
+	db := &database[TTx]{client, begin}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Waker{wake: db.wake, ctx: ctx, cancel: cancel, lists: make(map[listKey]*parkedList)}, nil
 }
