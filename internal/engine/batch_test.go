@@ -210,6 +210,11 @@ func TestOneServerIsRecognized(t *testing.T) {
 	if n := batches(); n > 0 {
 		t.Errorf("%d batches before the server was probed", n)
 	}
+	r.wire.Cut()
+	if r.e.probe.RunNow() {
+		t.Error("a server that cannot be reached was probed")
+	}
+	r.wire.Restore()
 	r.e.probe.RunNow()
 	eventually(t, "a plain server is not recognized", func() bool { return batches() == 2 })
 }

@@ -5,20 +5,24 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/timers"
 )
 
-// A Probe finds out in the background, once, what kind of server there is: when several calls could share a command for the first
-// time, or a while after the first lock. A process that takes a lock and ends does not pay for it, and the first lock does not
-// need a second connection. Safe for concurrent use.
+// A Probe finds out in the background what kind of server there is: when several calls could share a command for the first time,
+// or a while after the first lock. A process that takes a lock and ends does not pay for it, and the first lock does not need a
+// second connection. A server that does not answer is asked again later. Safe for concurrent use.
 type Probe struct {
 	s        *Sender
 	schedule *timers.Schedule
 	timer    timers.Timer
 	planned  sync.Once
-	done     sync.Once
+	begun    atomic.Bool   // it runs or has ended
+	pause    time.Duration // before the server is asked again
 
 	prefix string
 	logger *slog.Logger
@@ -29,6 +33,8 @@ const (
 	probeAfter = time.Second
 	// probeTimeout is how long the Probe waits for the server's answers.
 	probeTimeout = 5 * time.Second
+	// maxProbePause is the longest pause before a server is asked again. The pauses double from probeAfter on.
+	maxProbePause = time.Minute
 )
 
 // NewProbe returns a Probe of the servers of s. It must be called before calls gather.
@@ -51,16 +57,43 @@ func (p *Probe) Schedule() {
 func (p *Probe) Skip() { p.planned.Do(func() {}) }
 
 // Disable disables the Probe.
-func (p *Probe) Disable() { p.done.Do(func() {}) }
+func (p *Probe) Disable() { p.begun.Store(true) }
 
 // Due starts the Probe.
-func (p *Probe) Due() { p.done.Do(func() { p.s.spawn(p.RunNow) }) }
+func (p *Probe) Due() {
+	if !p.begun.Swap(true) {
+		p.s.spawn(p.run)
+	}
+}
 
-// RunNow asks the server now, and returns when it has the answers.
-func (p *Probe) RunNow() {
+// run asks the server now, and again later if it does not answer.
+func (p *Probe) run() {
+	if p.RunNow() {
+		return
+	}
+	p.pause = min(max(2*p.pause, probeAfter), maxProbePause)
+	p.begun.Store(false)
+	p.schedule.SetAfter(&p.timer, p.pause, p.pause/4)
+}
+
+// RunNow asks the server now. It returns false if the server does not answer, or cannot now: then nothing is decided.
+func (p *Probe) RunNow() (answered bool) {
 	ctx, cancel := context.WithTimeout(p.s.ctx, probeTimeout)
 	defer cancel()
-	info, _ := ReadInfo(ctx, p.s.rdb) // INFO may be denied
+	info, err := ReadInfo(ctx, p.s.rdb)
+	if IsTemporary(err) { // other errors say that INFO is denied
+		return false
+	}
+	found, err := p.try(ctx, info)
+	if IsTemporary(err) {
+		return false
+	}
+	one := false
+	if _, ok := p.s.rdb.(*redis.Client); ok && !p.s.sharded {
+		if one, err = runsOnOne(ctx, p.s.rdb, p.prefix); IsTemporary(err) {
+			return false
+		}
+	}
 	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		p.logger.Warn("lockmw: the server may evict locks when its memory is full; set maxmemory-policy to noeviction",
 			"maxmemory-policy", policy)
@@ -69,25 +102,26 @@ func (p *Probe) RunNow() {
 		p.logger.Warn("lockmw: other servers accept writes as well, so two callers can hold one lock; use servers with one master",
 			"role", info["role"])
 	}
-	for _, s := range p.try(ctx, info) {
+	for _, s := range found {
 		p.logger.Warn("lockmw: "+s.Fault+"; "+s.Remedy, "answer", s.Err)
 	}
-	p.s.SetBatching(!p.s.sharded && IsOneServer(ctx, p.s.rdb, p.prefix))
+	p.s.SetBatching(one)
+	return true
 }
 
 // try returns the shortcomings of the server of a scratch key: the nodes of a Cluster run the same software. Redis and Valkey need
 // not prove that their scripts are atomic, which would keep them busy for each process that starts.
-func (p *Probe) try(ctx context.Context, info map[string]string) []Shortcoming {
+func (p *Probe) try(ctx context.Context, info map[string]string) (all []Shortcoming, err error) {
 	t := NewTrial(p.s.rdb, p.prefix, ScratchTag("probe"), p.s.cluster != nil)
-	all, err := t.Scripts(ctx)
+	all, err = t.Scripts(ctx)
 	if err != nil || slices.ContainsFunc(all, func(s Shortcoming) bool { return s.Effect == Unusable }) {
-		return all
+		return all, err
 	}
-	expiry, _ := t.Expiry(ctx)
+	expiry, err := t.Expiry(ctx)
 	all = append(all, expiry...)
-	if IsPlain(info) {
-		return all
+	if IsPlain(info) || IsTemporary(err) {
+		return all, err
 	}
-	atomicity, _ := t.Atomicity(ctx, Little)
-	return append(all, atomicity...)
+	atomicity, err := t.Atomicity(ctx, Little)
+	return append(all, atomicity...), err
 }
