@@ -149,7 +149,7 @@ func TestANewJobDoesNotWaitAheadOfASnoozedOne(t *testing.T) {
 	locks := newLocks(t, redistest.Mini(t))
 	hold := occupy(t, locks, "7")
 	var waited atomic.Int32
-	w, ran := locked(locks, lockmw.WithWait(time.Millisecond), rivermw.WithWaker(d.waker()), lockmw.WithObserver(&lockmw.Observer{
+	w, ran := locked(locks, lockmw.WithWait(time.Second/2), rivermw.WithWaker(d.waker()), lockmw.WithObserver(&lockmw.Observer{
 		Contended: func(ctx context.Context, a lockmw.Attempt, _ lockmw.Contention) {
 			if a.Policy.Label != "river-waker" {
 				waited.Add(1)
