@@ -370,6 +370,7 @@ func TestMistakesPanic(t *testing.T) {
 		"New: WithLogger(nil)":          func() { lockevents.New(insp, lockevents.WithLogger(nil)) },
 		"New: the Inspector is nil":     func() { lockevents.New(nil) },
 		"NewHistory: the Inspector is ": func() { lockevents.NewHistory(nil) },
+		"the Recorder was not made by":  func() { new(lockevents.Recorder).Observer() },
 		"the Recorder was not made":     func() { _ = new(lockevents.Recorder).ForceUnlocked(t.Context(), "a", lockevents.Taken{}) },
 		"the History was not made":      func() { _, _ = new(lockevents.History).Recent(t.Context(), "k", 1) },
 	} {

@@ -19,6 +19,7 @@ type attempt struct {
 // Observer returns an observer that records the events of locks, for lockmw.WithObserver: as an option of New for all locks of a
 // Client, or of single calls. It may be used any number of times.
 func (r *Recorder) Observer() *lockmw.Observer {
+	r.mustBeMade() // here, because a panic in a callback would not be seen
 	return &lockmw.Observer{
 		Start: r.start, Contended: r.contended, Acquired: r.acquired, Failed: r.failed, Renewed: r.renewed, Lost: r.lost, Released: r.released,
 	}

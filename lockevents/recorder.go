@@ -80,6 +80,8 @@ func New(insp *lockmw.Inspector, opts ...Option) *Recorder {
 	return r
 }
 
+func (r *Recorder) mustBeMade() { option.NotNil(r.rdb, "lockevents: the Recorder was not made by New") }
+
 // record buffers an event. It never waits for Redis.
 func (r *Recorder) record(e Event) {
 	r.mu.Lock()
@@ -128,7 +130,7 @@ func (r *Recorder) warn(err error) {
 
 // send writes the events as one entry.
 func (r *Recorder) send(ctx context.Context, events []Event, dropped int) error {
-	option.NotNil(r.rdb, "lockevents: the Recorder was not made by New")
+	r.mustBeMade()
 	if len(events) == 0 {
 		return nil
 	}
