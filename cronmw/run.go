@@ -11,8 +11,9 @@ import (
 )
 
 // Run runs the job at each time of the schedule, in one of the replicas that call Run with the same key and schedule. It returns
-// the cause of ctx when ctx ends, ErrNoNext, ErrConstantDelay, or lockmw.ErrInvalidOption if the schedule, job or done is nil.
-// After each time it calls done in every replica, with the results of lockmw.Once. The options are those that lockmw.Once takes.
+// the cause of ctx when ctx ends, ErrNoNext, ErrConstantDelay, or lockmw.ErrInvalidOption if the schedule, job or done is nil or
+// Within has no time. After each time it calls done in every replica, with the results of lockmw.Once. The options are those that
+// lockmw.Once takes.
 //
 // A replica may be late by half the time to the next tick, but at most by a minute: until then it waits for a run elsewhere, and
 // takes over after a crash. Within changes this.

@@ -111,7 +111,7 @@ func noJob(context.Context) error { return nil }
 func noDone(time.Time, bool, error) {}
 
 // Otherwise the process would panic at the first time of the schedule.
-func TestWhatIsNilIsRefusedBeforeTheFirstTime(t *testing.T) {
+func TestMistakesAreRefusedBeforeTheFirstTime(t *testing.T) {
 	schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
 	if err != nil {
 		t.Fatal(err)
@@ -120,20 +120,27 @@ func TestWhatIsNilIsRefusedBeforeTheFirstTime(t *testing.T) {
 		schedule cron.Schedule
 		job      func(context.Context) error
 		done     cronmw.Done
-	}{"schedule": {nil, noJob, noDone}, "job": {schedule, nil, noDone}, "done": {schedule, noJob, nil}} {
+	}{
+		"no schedule":           {nil, noJob, noDone},
+		"no schedule in Within": {cronmw.Within(time.Minute, nil), noJob, noDone},
+		"no job":                {schedule, nil, noDone},
+		"no done":               {schedule, noJob, nil},
+		"no time in Within":     {cronmw.Within(0, schedule), noJob, noDone},
+		"less than none":        {cronmw.Within(-time.Minute, schedule), noJob, noDone},
+	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := usertest.Recovered(func() {
 			if err := cronmw.Run(ctx, lockmw.NewLocal(), "k", given.schedule, given.job, given.done); !errors.Is(err, lockmw.ErrInvalidOption) {
-				t.Errorf("Run without a %s: %v", name, err)
+				t.Errorf("%s: Run: %v", name, err)
 			}
 		})
 		if err != nil {
-			t.Errorf("Run without a %s panicked: %v", name, err)
+			t.Errorf("%s: Run panicked: %v", name, err)
 		}
 		err = usertest.Recovered(func() { cronmw.Job(ctx, lockmw.NewLocal(), "k", given.schedule, given.job, given.done) })
 		if !errors.Is(err, lockmw.ErrInvalidOption) {
-			t.Errorf("Job without a %s: %v", name, err)
+			t.Errorf("%s: Job: %v", name, err)
 		}
 	}
 }

@@ -30,8 +30,8 @@ type Done func(at time.Time, ran bool, err error)
 const defaultWithin = time.Minute
 
 // Within returns the schedule with another limit of how late a run may begin, and how long the other replicas wait for it: see
-// lockmw.Tick. Use it for a job that takes longer than a minute. d should be at most half of the time between two ticks, and may be
-// at most 24 h; lockmw.Once returns ErrInvalidOption otherwise.
+// lockmw.Tick. Use it for a job that takes longer than a minute. d must be above 0, and should be at most half of the time between
+// two ticks. It may be at most 24 h; lockmw.Once returns ErrInvalidOption otherwise.
 func Within(d time.Duration, schedule cron.Schedule) cron.Schedule { return limited{schedule, d} }
 
 type limited struct {
@@ -62,13 +62,16 @@ func latest(schedule cron.Schedule, now time.Time) (at time.Time) {
 	return at
 }
 
-// check refuses arguments that are nil, and a schedule whose times differ from replica to replica.
+// check refuses arguments that are nil, a Within without time, and a schedule whose times differ from replica to replica.
 func check(schedule cron.Schedule, job func(context.Context) error, done Done) error {
+	if l, ok := schedule.(limited); ok {
+		if l.within <= 0 {
+			return fmt.Errorf("cronmw: %w: Within(%v) leaves no time for a run", lockmw.ErrInvalidOption, l.within)
+		}
+		schedule = l.Schedule
+	}
 	if schedule == nil || job == nil || done == nil {
 		return fmt.Errorf("cronmw: %w: the schedule, the job or done is nil", lockmw.ErrInvalidOption)
-	}
-	if l, ok := schedule.(limited); ok {
-		schedule = l.Schedule
 	}
 	if _, constant := schedule.(cron.ConstantDelaySchedule); constant {
 		return ErrConstantDelay
