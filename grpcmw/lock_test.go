@@ -253,3 +253,17 @@ func TestALockThatComesTooLateIsReleased(t *testing.T) {
 		}
 	}
 }
+
+func TestAWaitForAnotherCallIsNotReportedAsASelfWait(t *testing.T) {
+	usertest.NoSelfWait(t, func(t *testing.T, c *lockmw.Client, work func()) {
+		intercept := grpcmw.Unary(c, byUser, lockmw.WithWait(10*time.Second))
+		info := &grpc.UnaryServerInfo{FullMethod: pb.TestService_UnaryCall_FullMethodName}
+		_, err := intercept(context.Background(), &pb.SimpleRequest{Payload: of("7")}, info, func(context.Context, any) (any, error) {
+			work()
+			return nil, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

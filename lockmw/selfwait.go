@@ -12,8 +12,8 @@ import (
 	"github.com/lockmw/go/internal/core"
 )
 
-// SelfWait implements core.Events: the call waits for a hold of this process. If that is a hold of its own caller, the call waits
-// for itself. Each hold is logged once, however many calls wait for it, and only one hold in 10 s.
+// SelfWait implements core.Events: the call waits for a hold of this process, which internal/localq/waiter.go has found. If that is a
+// hold of its own caller, the call waits for itself. Each hold is logged once, however many calls wait for it, and only one hold in 10 s.
 func (l *heldLock) SelfWait(h core.LocalHold) {
 	if l.req.Leads || l.req.Once { // these calls may wait for a leader or a job of their own process
 		return
@@ -113,17 +113,18 @@ func (s *stack) callSite() (site string, calledBy []string) {
 	return site, calledBy
 }
 
-// areOfMiddleware reports whether the call came from a middleware of this module, or from package idempotency. They use the context
-// of a hold for calls within it, so such a call does not wait for itself.
+// middlewares are the packages of this module that call for locks on behalf of requests, tasks, jobs and messages.
+var middlewares = []string{"asynqmw", "consume", "grpcmw", "httpmw", "idempotency", "rivermw"}
+
+// areOfMiddleware reports whether the call came from a middleware of this module. They use the context of a hold for calls within it,
+// so such a call does not wait for itself.
 func (s *stack) areOfMiddleware() bool {
 	frames := runtime.CallersFrames(s.calls[:s.n])
 	for more := true; more; {
 		var f runtime.Frame
 		f, more = frames.Next()
-		for _, pkg := range []string{"httpmw.", "asynqmw.", "idempotency."} {
-			if strings.HasPrefix(f.Function, "github.com/lockmw/go/"+pkg) {
-				return true
-			}
+		if slices.Contains(middlewares, packageOf(f.Function)) {
+			return true
 		}
 		if f.Function != "" && !strings.HasPrefix(f.Function, "runtime.") && !isOwn(f.Function) { // the call site
 			return false
@@ -134,13 +135,19 @@ func (s *stack) areOfMiddleware() bool {
 
 // isOwn reports whether a function belongs to the packages between a call site and the wait.
 func isOwn(function string) bool {
+	pkg := packageOf(function)
+	if strings.HasPrefix(pkg, "internal/") {
+		return !strings.HasPrefix(pkg, "internal/test/") && !strings.HasPrefix(pkg, "internal/bench/")
+	}
+	return slices.Contains([]string{"lockmw", "fairlock", "rwlock", "semaphore", "redlock", "bridge", "idempotency"}, pkg)
+}
+
+// packageOf returns the package of this module that has the function, such as "lockmw" or "internal/core"; "" if none has it.
+func packageOf(function string) string {
 	rest, ok := strings.CutPrefix(function, "github.com/lockmw/go/")
 	if !ok {
-		return false
-	}
-	if in, ok := strings.CutPrefix(rest, "internal/"); ok {
-		return !strings.HasPrefix(in, "test/") && !strings.HasPrefix(in, "bench/")
+		return ""
 	}
 	pkg, _, _ := strings.Cut(rest, ".")
-	return slices.Contains([]string{"lockmw", "fairlock", "rwlock", "semaphore", "redlock", "idempotency"}, pkg)
+	return pkg
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 	"github.com/lockmw/go/rivermw"
 )
@@ -111,6 +113,18 @@ func TestTwoLocksOfAJobNest(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAWaitForAnotherJobIsNotReportedAsASelfWait(t *testing.T) {
+	usertest.NoSelfWait(t, func(t *testing.T, c *lockmw.Client, do func()) {
+		err := work(t, rivermw.WithLock(c, byCustomer, lockmw.WithWait(10*time.Second)), row(`{"customer":"7"}`), func(context.Context) error {
+			do()
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func work(t *testing.T, lock rivertype.WorkerMiddleware, job *rivertype.JobRow, next func(context.Context) error) error {

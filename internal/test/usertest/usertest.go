@@ -33,6 +33,29 @@ func InBubble(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 	})
 }
 
+// NoSelfWait calls call twice at a time. Each must wait for the same lock of c and then call work. The one that waits for the other
+// must not log that it may wait for itself.
+func NoSelfWait(t *testing.T, call func(t *testing.T, c *lockmw.Client, work func())) {
+	t.Helper()
+	InBubble(t, func(t *testing.T, s *redistest.Server) {
+		const takes = 3 * time.Second
+		var log Output
+		c := Client(t, s, lockmw.WithLogger(log.Logger()))
+		var calls sync.WaitGroup
+		began := time.Now()
+		for range 2 {
+			calls.Go(func() { call(t, c, func() { time.Sleep(takes) }) })
+		}
+		calls.Wait()
+		if time.Since(began) < 2*takes {
+			t.Error("no call has waited for the other")
+		}
+		if got := log.String(); strings.Contains(got, "its own process holds") {
+			t.Errorf("logged: %s", got)
+		}
+	})
+}
+
 // Client returns a Client of s, which stands for a process. It logs nothing unless opts say otherwise, and is closed when the
 // test ends.
 func Client(t testing.TB, s *redistest.Server, opts ...lockmw.ClientOption) *lockmw.Client {

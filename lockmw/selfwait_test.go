@@ -71,7 +71,7 @@ func TestACallThatWaitsForItselfIsLoggedOnceAndSaysSo(t *testing.T) {
 		if len(lines) != 1 {
 			t.Fatalf("logged %d lines: %q", len(lines), lines)
 		}
-		for _, want := range []string{"user:42", "lockmw_test.forgetTheContext", "stall_test.go", "lockmw_test.TestACallThatWaits", "holder.since", "holder.token"} {
+		for _, want := range []string{"user:42", "lockmw_test.forgetTheContext", "selfwait_test.go", "lockmw_test.TestACallThatWaits", "holder.since", "holder.token"} {
 			if !strings.Contains(lines[0], want) {
 				t.Errorf("%q lacks %q", lines[0], want)
 			}
@@ -102,7 +102,7 @@ func TestTheLineOfAStallSaysWhatIsKnown(t *testing.T) {
 			<-done
 			for attribute, want := range map[string]bool{
 				"label=req-8": known, "holder.label=req-7": known, "label=": known, "waitFirstThing": true, " called_by=": false,
-				`holder.taken_by="github.com/lockmw/go/lockmw_test.takeTheLock (stall_test.go:`: known,
+				`holder.taken_by="github.com/lockmw/go/lockmw_test.takeTheLock (selfwait_test.go:`: known,
 			} {
 				if got := strings.Contains(log(), attribute); got != want {
 					t.Errorf("with stacks and labels %t, %q is there: %t, in %s", known, attribute, got, log())
