@@ -114,8 +114,9 @@ func TestATaskThatMeetsABusyLockCallsForItOnceAndRunsFewScripts(t *testing.T) {
 				if most := tasks * (servers - 1); len(c.all) > 2*tasks || again > most {
 					t.Errorf("%d attempts, %d of which called for the lock twice; want %d and %d at most", len(c.all), again, 2*tasks, most)
 				}
-				if n := c.scripts.Load(); n > 28*tasks/10 {
-					t.Errorf("%d scripts for %d tasks", n, tasks)
+				// In 60 runs, one server ran 119 to 121 scripts, and two ran 131 to 164: they take turns by chance.
+				if n, most := int(c.scripts.Load()), tasks*(servers+1)+tasks/10; n > most {
+					t.Errorf("%d scripts for %d tasks, want %d at most", n, tasks, most)
 				}
 			})
 		})
