@@ -24,7 +24,7 @@ func TestBenchMeasuresEachKindOfWork(t *testing.T) {
 }
 
 func TestBenchPrintsJSON(t *testing.T) {
-	r := lockmwOn(t, redistest.Mini(t), "bench", "--duration", "50ms", "--json")
+	r := lockmwOn(t, redistest.Mini(t), "bench", "--duration", "300ms", "--json")
 	r.want(t, statusDone)
 	var work []string
 	for line := range strings.Lines(r.out) {

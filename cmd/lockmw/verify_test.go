@@ -283,20 +283,15 @@ func TestInterruptedVerifyLeavesNothingBehind(t *testing.T) {
 func TestVerifyTakesOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
-	rdb := s.NewClient(t)
-	scripts := func(share string) int {
-		rdb.ConfigResetStat(t.Context())
-		lockmwOn(t, s, "verify", "--yes", "--for", "2s", "--lease", "500ms", "--share", share).want(t, statusDone)
-		stats, err := transport.ReadInfo(t.Context(), rdb, "commandstats")
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		_, _ = fmt.Sscanf(stats["cmdstat_evalsha"], "calls=%d,", &n)
-		return n
+	lockmwOn(t, s, "verify", "--yes", "--for", "2s", "--lease", "500ms", "--share", "0.002").want(t, statusDone)
+	stats, err := transport.ReadInfo(t.Context(), s.NewClient(t), "commandstats")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if many, few := scripts("0.5"), scripts("0.002"); few == 0 || 2*few > many {
-		t.Errorf("with a 250th of the share it sent %d scripts, and %d before", few, many)
+	n := 0
+	_, _ = fmt.Sscanf(stats["cmdstat_evalsha"], "calls=%d,", &n)
+	if n == 0 || n > 350 { // 141 to 256; with a share of 0.5 from 483 on a busy machine to more than 1000
+		t.Errorf("with a small share it sent %d scripts", n)
 	}
 }
 
