@@ -21,8 +21,8 @@ const (
 	permitTicketsSuffix = ":permittickets"
 )
 
-// keysFor returns the keys that most scripts need, in their order, for the lock or for the semaphore. What else differs is in the parts
-// of the scripts that end in _locks.lua and _permits.lua: see script.go.
+// keysFor returns the keys that most scripts need, in their order, for the lock or for the semaphore. The other differences are in the
+// parts of the scripts that end in _locks.lua and _permits.lua: see script.go.
 func (s *KeySet) keysFor(permit bool) [6]any {
 	if !permit {
 		return s.six
