@@ -279,7 +279,7 @@ func TestInterruptedVerifyLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// The server itself counts the scripts. Without the limit there would be as many in both runs.
+// The server itself counts the scripts.
 func TestVerifyTakesOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t)
