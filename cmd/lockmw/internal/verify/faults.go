@@ -109,14 +109,17 @@ func (r *run) bereave(f fault, victim, heir *member) {
 	}
 	r.count(f)
 	at := judge.MachineNow()
-	got, ok := r.ledger.await(waits, r.o.Lease+5*slack, judge.Granted, judge.Failed, wrong)
-	r.judgeEnd(f, held, at, got, ok)
-	r.recover(f, victim, held)
+	got, _ := r.ledger.await(waits, r.o.Lease+5*slack, judge.Granted, judge.Failed, wrong)
+	lasted := got.Event == judge.Granted || got.Event == judge.Failed && got.Type == timedOut // the heir may have died before
+	if lasted {
+		r.judgeEnd(f, held, at, got)
+	}
+	r.recover(f, victim, held, lasted)
 }
 
 // judgeEnd judges when the lock of a disturbed holder ended. It was disturbed at a time; its last renewal came before.
-func (r *run) judgeEnd(f fault, held *entry, at time.Duration, got report, ok bool) {
-	if r.ctx.Err() != nil || !ok || got.Event == wrong || got.Event == judge.Failed && got.Type != timedOut || r.server.changed(at, got.At, slack) {
+func (r *run) judgeEnd(f fault, held *entry, at time.Duration, got report) {
+	if r.ctx.Err() != nil || r.server.changed(at, got.At, slack) {
 		return
 	}
 	late := tooLate(r.o.Lease, at, got, r.server.slow.All(), r.pace.Delays(judge.OwnTime(at), judge.OwnTime(got.At)))
@@ -140,17 +143,21 @@ func tooLate(lease, at time.Duration, got report, excused ...[]judge.Interval) t
 	return got.At - at - lease - lease/50 - judge.Within(at, got.At, append(excused, got.Stalls)...)
 }
 
-// recover ends the disturbance of a process, which must have learned that it lost its hold.
-func (r *run) recover(f fault, victim *member, held *entry) {
+// recover ends the disturbance of a process. If it lasted longer than the lease, the process must learn that it lost its hold.
+func (r *run) recover(f fault, victim *member, held *entry, lasted bool) {
 	if victim.dead {
 		return
 	}
 	if f == pauses {
 		_ = victim.child.Resume() // it may have ended
 	}
-	_, noticed := r.ledger.await(held, patience, judge.Ended)
+	unaware := false
+	if lasted {
+		_, noticed := r.ledger.await(held, patience, judge.Ended)
+		unaware = !noticed
+	}
 	victim.order(order{Do: doRestore})
-	if !noticed && r.ctx.Err() == nil && victim.crash() == "" && !r.server.troubled(judge.MachineNow()-grace, judge.MachineNow()) {
+	if unaware && r.ctx.Err() == nil && victim.crash() == "" && !r.server.troubled(judge.MachineNow()-grace, judge.MachineNow()) {
 		r.ledger.blameFor(Unnoticed, judge.MachineNow(), "%s: its holder was %s and does not know that the lease has ended", held.key, f)
 	}
 }

@@ -1,10 +1,15 @@
 package verify
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/go/internal/judge"
+	"github.com/lockmw/go/internal/process"
 )
 
 // On a busy machine the processes stand still while their server is slow. That excuses a lock for one of the times.
@@ -14,5 +19,66 @@ func TestATimeExcusesALockOnce(t *testing.T) {
 	slow := []judge.Interval{{From: 13 * s, To: 16 * s}}
 	if late := tooLate(s, 10*s, got, slow, slow); late != 5*s-s/50 {
 		t.Errorf("%v too late, want %v: 10s without the lease and without 4s of delays", late, 5*s-s/50)
+	}
+}
+
+// obedient returns a member that answers orders: it calls f with each of them, in this goroutine.
+func obedient(r *run, f func(*member, order)) *member {
+	m := &member{run: r, over: make(chan struct{})}
+	m.child = &process.Child{Orders: json.NewEncoder(writerFunc(func(b []byte) {
+		var o order
+		_ = json.Unmarshal(b, &o)
+		f(m, o)
+	}))}
+	return m
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(b []byte) (int, error) { f(b); return len(b), nil }
+
+// A holder that was disturbed must notice the end of its lease. If its heir dies before, the lease may never end.
+func TestAHolderMustNoticeItsLossUnlessItsHeirDies(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		dies bool // the heir
+	}{
+		{"the heir gets the lock", false},
+		{"the heir dies", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newWatch(nil)
+				r := &run{o: Options{Lease: sec}, ctx: t.Context(), server: server, ledger: newLedger(server, newKeys("p"), 0)}
+				hear := func(m *member, event string, call int) {
+					report := about(event, call, judge.MachineNow(), judge.MachineNow()+sec)
+					r.ledger.heard(m, &report)
+				}
+				var did []string
+				heir := obedient(r, func(m *member, o order) {
+					if o.Do == doHold {
+						hear(m, judge.Queued, -o.N)
+					}
+				})
+				victim := obedient(r, func(m *member, o order) {
+					did = append(did, o.Do)
+					switch {
+					case o.Do == doHold:
+						hear(m, judge.Granted, -o.N)
+					case o.Do == doCut && tt.dies:
+						close(heir.over)
+					case o.Do == doCut:
+						hear(heir, judge.Granted, -1)
+					}
+				})
+				r.bereave(cuts, victim, heir)
+				if i := slices.IndexFunc(r.ledger.findings, func(f finding) bool { return f.symptom == Unnoticed }); i >= 0 == tt.dies {
+					t.Errorf("findings: %v", r.ledger.findings)
+				}
+				if got := strings.Join(did, " "); got != "hold cut restore release" {
+					t.Errorf("the holder was ordered to %q", got)
+				}
+			})
+		})
 	}
 }
