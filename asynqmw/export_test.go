@@ -1,6 +1,9 @@
 package asynqmw
 
-const LongHold = longHold
+const (
+	LongHold    = longHold
+	LongestStay = longestStay
+)
 
 // WithLayoutError makes handlers with this option find an asynq of an unknown version.
 func WithLayoutError(err error) Option {

@@ -8,7 +8,6 @@ import (
 	"github.com/lockmw/go/internal/kinds"
 	"github.com/lockmw/go/internal/middleware"
 	"github.com/lockmw/go/internal/parked"
-	"github.com/lockmw/go/lockmw"
 )
 
 // A layout says whether the program's version of asynq stores its tasks in the layout that package parked expects.
@@ -74,7 +73,7 @@ func (g *guard) park(p *parker, w parked.ListID, a *attempt, mayStay bool, busy 
 	case isParked:
 		stay = 0
 	}
-	t := g.lock(a, false, lockmw.WithWait(stay))
+	t := g.lockWithin(a, stay)
 	if middleware.IsBusy(t.err) && (answer.Woken || !g.tooOften(a)) {
 		t.err = g.parked(a, answer, t.err)
 	}

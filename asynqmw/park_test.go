@@ -85,6 +85,42 @@ func TestAParkedTaskGetsItsTurnAmongSteadyWaiters(t *testing.T) {
 	})
 }
 
+// A task stays in its worker for a moment while its lock is busy. That is no limit for a slow server.
+func TestATaskWaitsForAServerThatIsSlowerThanItsStay(t *testing.T) {
+	for name, staysAtFirst := range map[string]bool{"that was woken": false, "that stays when the lock is busy": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, on asynq.RedisConnOpt) {
+				s := on.(pipedRedis).s
+				q := newQueue(t, on)
+				release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
+				var slow atomic.Bool
+				rdb := s.NewClient(t)
+				rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+					if isLock := cmds[0].Name() == "evalsha" && !isInQueue(cmds); isLock && slow.Load() {
+						time.Sleep(2 * asynqmw.LongestStay)
+					} else if isLock && staysAtFirst {
+						defer slow.Store(true)
+					}
+					return send()
+				}))
+				workers := 1
+				if staysAtFirst {
+					workers = 2
+				}
+				startServer(t, on, parked(workers), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem)(handle(func(context.Context) error { return nil })))
+				id := q.fulfil("7")
+				q.awaitParked(id)
+				slow.Store(true)
+				release()
+				q.awaitDone(id)
+				if n := q.outages[id]; n > 0 {
+					t.Errorf("%d attempts failed because the server was slow", n)
+				}
+			})
+		})
+	}
+}
+
 // No worker waits for a lock that tasks hold for long, except with a task that was put back.
 func TestATaskAmongSteadyWaitersGetsALockThatTasksHoldForLong(t *testing.T) {
 	inBubble(t, func(t *testing.T, redis asynq.RedisConnOpt) {

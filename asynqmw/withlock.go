@@ -155,11 +155,14 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Li
 			opts = append(opts, lockmw.WithWait(0)) // the place is kept all the same
 		}
 	case p != nil && a.requeued > 0: // it was parked here, and has been woken or has come back by the clock
-		if stay, leave = p.stay(w, a); stay > 0 {
-			opts = append(opts, lockmw.WithWait(stay))
-		}
+		stay, leave = p.stay(w, a)
 	}
-	t := g.lock(a, mustWait, opts...)
+	var t outcome
+	if stay > 0 {
+		t = g.lockWithin(a, stay)
+	} else {
+		t = g.lock(a, mustWait, opts...)
+	}
 	leave()
 	if mustWait || a.ctx.Err() != nil {
 		return t
@@ -209,6 +212,17 @@ func (g *guard) lock(a *attempt, mustWait bool, more ...lockmw.Option) outcome {
 	waiting, limit := waitlimit.Start(a.ctx, longest)
 	ctx, hold, err := a.lock(waiting, opts)
 	return outcome{ctx, hold, limit, limit.Stop(hold, err, "the task's deadline is near")}
+}
+
+// lockWithin is lock for a task that stays in its worker while the lock is busy. A server that answers later than that gets as much
+// time as with a task that only tries.
+func (g *guard) lockWithin(a *attempt, stay time.Duration) outcome {
+	t := g.lock(a, false, lockmw.WithWait(stay))
+	if stay > 0 && errors.Is(t.err, core.ErrNoAnswer) {
+		t.limit.Release()
+		t = g.lock(a, false, lockmw.WithWait(0))
+	}
+	return t
 }
 
 // tooOften reports whether the task has used up WithMaxRequeues.
