@@ -22,9 +22,9 @@ type grantLoss struct {
 	memories []*redistest.Memory
 }
 
-// loseGrantsOften restarts two of three nodes without their data in each run, one after the other or together. It returns in how
-// many runs two processes held the lock.
-func loseGrantsOften(t *testing.T, runs int, opts ...any) (both int) {
+// loseGrantsOften restarts two of three nodes without their data in each run, one after the other or together. It reports whether two
+// processes held the lock, and stops then.
+func loseGrantsOften(t *testing.T, runs int, opts ...any) (both bool) {
 	t.Helper()
 	inBubble(t, 3, func(b *bubble) {
 		seed := rand.Uint64()
@@ -33,12 +33,11 @@ func loseGrantsOften(t *testing.T, runs int, opts ...any) (both int) {
 			f.memories = append(f.memories, b.node(i).NewMemory(b))
 		}
 		holder, rival := b.process(opts...).warm(), b.process(opts...).warm()
-		for range runs {
-			if f.run(holder, rival) {
-				both++
-			}
+		n := 0
+		for ; n < runs && !both; n++ {
+			both = f.run(holder, rival)
 		}
-		b.Logf("seed %d: two held the lock in %d of %d runs", seed, both, runs)
+		b.Logf("seed %d, %d runs: two held the lock: %t", seed, n, both)
 	})
 	return both
 }
@@ -67,7 +66,7 @@ func (f *grantLoss) run(holder, rival *process) (both bool) {
 
 // Without a quarantine two may hold the lock if more nodes lose grants than docs/redlock.md allows.
 func TestTwoHoldALockThatAMajorityLoses(t *testing.T) {
-	if loseGrantsOften(t, 20) == 0 {
+	if !loseGrantsOften(t, 200) { // of 12 times 20 runs, 80 had two holders
 		t.Error("no two holders are seen: docs/redlock.md could promise more")
 	}
 }
@@ -78,7 +77,7 @@ func TestWithAQuarantineOneHoldsALockThatAMajorityLoses(t *testing.T) {
 		runs = 100
 	}
 	opts := []any{lockmw.WithQuarantine(lossQuarantine), lockmw.WithLease(lossLease)}
-	if both := loseGrantsOften(t, runs, opts...); both > 0 {
-		t.Errorf("two held the lock in %d of %d runs", both, runs)
+	if loseGrantsOften(t, runs, opts...) {
+		t.Error("two held the lock")
 	}
 }
