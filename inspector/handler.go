@@ -209,7 +209,7 @@ var files embed.FS
 
 // templates has the template of each page, with the layout around it.
 var templates = func() map[string]*template.Template {
-	functions := template.FuncMap{"pieces": pieces, "plain": plain, "processHref": processHref}
+	functions := template.FuncMap{"pieces": pieces, "plain": plain, "id": id, "processHref": processHref}
 	layout := template.Must(template.New("").Funcs(functions).ParseFS(files, "pages/layout.html", "pages/parts.html"))
 	all := make(map[string]*template.Template)
 	for _, name := range []string{"overview", "key", "process", "redis", "force", "release", "message"} {

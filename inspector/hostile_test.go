@@ -1,6 +1,7 @@
 package inspector_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
@@ -11,7 +12,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/inspector"
+	"github.com/lockmw/go/internal/test/parkedtest"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/tracing"
@@ -57,19 +61,7 @@ func showHostile(d *desk, hostile []string) {
 	if len(a.Locks) != len(hostile) {
 		t.Errorf("%d locks of %d", len(a.Locks), len(hostile))
 	}
-	rdb := d.server.NewClient(t)
-	for i, name := range hostile {
-		name = name[:min(len(name), 500)]
-		err := rdb.HSet(d.Context(), fmt.Sprintf("lockmw:{by:%d}", i), "id", "x", "owner", "o;fixed;label=l", "token", 1, "inbox", "lockmw:inbox:"+name).Err()
-		if err == nil {
-			err = rdb.PExpire(d.Context(), fmt.Sprintf("lockmw:{by:%d}", i), time.Hour).Err()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		page := d.get("/process?process="+url.QueryEscape(name), http.StatusOK)
-		pages = append(pages, page, d.get("/process", http.StatusOK), d.do(http.MethodGet, "/release-process?process="+url.QueryEscape(name)).Body.String())
-	}
+	pages = append(pages, forge(d, hostile)...)
 	for _, key := range hostile {
 		pages = append(pages, d.get("/?q="+url.QueryEscape(key), http.StatusOK))
 	}
@@ -83,6 +75,48 @@ func showHostile(d *desk, hostile []string) {
 	if !strings.Contains(pages[0], `<i class="escape">\x00</i><i class="escape">\x1b</i>[31mred`) {
 		t.Errorf("invisible characters are not escaped:\n%s", pages[0])
 	}
+}
+
+// forge writes holds and events of processes with these names, and tickets and tasks with these ids, as anybody with access to Redis may.
+// It returns the pages that show them.
+func forge(d *desk, hostile []string) (pages []string) {
+	rdb, ctx := d.server.NewClient(d), d.Context()
+	check := func(err error) {
+		if err != nil {
+			d.Fatal(err)
+		}
+	}
+	short := func(name string) string { return name[:min(len(name), 500)] }
+	for i, name := range hostile {
+		key := fmt.Sprintf("lockmw:{by:%d}", i)
+		check(rdb.HSet(ctx, key, "id", "x", "owner", short(name)+";fixed;label=l", "token", 1, "inbox", "lockmw:inbox:"+short(name)).Err())
+		check(rdb.PExpire(ctx, key, time.Hour).Err())
+		event, err := json.Marshal(map[string]any{"at_us": i + 1, "event": name, "key": "by:0"})
+		check(err)
+		check(rdb.XAdd(ctx, &redis.XAddArgs{Stream: "lockmw:events", Values: []any{"process", name, "events", string(event)}}).Err())
+	}
+	d.wait(d.client(), "by:0")
+	tickets, err := rdb.HVals(ctx, "lockmw:{by:0}:tickets").Result()
+	check(err)
+	for i, id := range hostile {
+		check(rdb.HSet(ctx, "lockmw:{by:0}:tickets", id, tickets[0]).Err())
+		check(rdb.ZAdd(ctx, "lockmw:{by:0}:queue", redis.Z{Score: float64(1000 + i), Member: id}).Err())
+	}
+	parkedtest.Park(d, rdb, "default", "lockmw:{by:0}", time.Now(), hostile...)
+
+	d.page = inspector.Handler(d.insp, inspector.WithForceUnlock(everybody)) // reads all of it immediately
+	usertest.Eventually(d, "all are shown", time.Minute, func() bool {
+		all, page := d.get("/process", http.StatusOK), d.get("/key?key=by:0", http.StatusOK)
+		pages = append(pages, all, page)
+		return strings.Contains(all, fmt.Sprintf("%d processes", len(hostile)+2)) &&
+			strings.Count(page, `data-title="Process"`) > 2*len(hostile) && strings.Contains(page, "<h2>Tasks</h2>")
+	})
+	for i, name := range hostile {
+		name = url.QueryEscape(short(name))
+		pages = append(pages, d.get("/process?process="+name, http.StatusOK), d.get(fmt.Sprintf("/key?key=by:%d", i), http.StatusOK))
+		pages = append(pages, d.get("/release-process?process="+name, http.StatusConflict)) // its silence is not long enough
+	}
+	return pages
 }
 
 func TestRedactedKeysAppearNowhere(t *testing.T) {

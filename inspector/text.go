@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,16 @@ func plain(s string) string {
 	var b strings.Builder
 	for _, p := range pieces(s) {
 		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// id returns what identifies an element for the script: printable ASCII, which differs if any part differs.
+func id(parts ...any) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(url.QueryEscape(fmt.Sprint(p)))
+		b.WriteByte(' ')
 	}
 	return b.String()
 }

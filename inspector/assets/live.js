@@ -41,6 +41,7 @@ function patch(old, fresh) {
   for (const child of [...fresh.childNodes]) {
     const id = child.dataset?.id;
     const same = id ? named.get(id) : at && !at.dataset?.id ? at : null;
+    if (id) named.delete(id); // another child may have the same one
     if (!same) {
       old.insertBefore(child.cloneNode(true), at);
       continue;

@@ -309,6 +309,26 @@ func TestFocusStaysWhileThePageChanges(t *testing.T) {
 	d.await(`document.activeElement === seen && seen.isConnected && !!seen.closest("tr.contended")`)
 }
 
+// Two permits that a process gets in the same microsecond have equal events.
+func TestEqualEventsStayInTheHistory(t *testing.T) {
+	d := newDesk(t)
+	rdb := d.server.NewClient(t)
+	record := func(lines string) {
+		add := &redis.XAddArgs{Stream: "lockmw:events", Values: []any{"process", "web:1", "events", lines}}
+		if err := rdb.XAdd(t.Context(), add).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const event = `{"at_us":%d,"event":"acquired","key":"user:42"}` + "\n"
+	record(strings.Repeat(fmt.Sprintf(event, 1), 2))
+	d.open("/key?key=user:42")
+	d.see(".pulse.on")
+	for rows := 3; rows < 6; rows++ { // each new row comes with the old ones
+		record(fmt.Sprintf(event, rows))
+		d.await(fmt.Sprintf(`document.querySelectorAll("[data-id=history] tbody tr").length === %d`, rows))
+	}
+}
+
 func TestWithoutScriptsAReloadShowsTheNewState(t *testing.T) {
 	d := newDesk(t)
 	d.do("switching scripts off", chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
