@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/lockmw/go/lockevents"
 	"github.com/lockmw/go/lockmw"
@@ -120,6 +121,19 @@ func TestATrendCoversAllItsTimeInBoundedMemory(t *testing.T) {
 			t.Errorf("it covers %v", whole)
 		}
 	})
+}
+
+// The clock of the machine is set forward by an hour, so events have times that no point has.
+func TestATrendIgnoresStepsOfTheClock(t *testing.T) {
+	tr := newTrend()
+	*(*uint64)(unsafe.Pointer(&tr.begun)) -= uint64(time.Hour/time.Second) << 30 // the seconds of a Time with a monotonic reading
+	if wall := time.Now().Round(0).Sub(tr.begun.Round(0)); wall < time.Hour || time.Since(tr.begun) > time.Minute {
+		t.Skipf("a Time looks different in this version of Go: %v", wall)
+	}
+	tr.count([]lockevents.Event{{Kind: lockevents.Lost, At: time.Now().Round(0)}})
+	if got := total(tr.show(true).Losses); got != 1 {
+		t.Errorf("%d losses, want 1", got)
+	}
 }
 
 func TestALineHasGapsWithoutViewers(t *testing.T) {

@@ -33,24 +33,22 @@ type point struct {
 
 func newTrend() *trend { return &trend{begun: time.Now(), step: firstStep} }
 
-// at returns the point of an instant, after making room for it; nil if the instant is before the trend began. An instant in the future
-// counts as now, because clocks of other machines may be ahead.
-func (t *trend) at(instant time.Time) *point {
-	now := time.Now()
-	if instant.After(now) {
-		instant = now
-	}
-	if instant.Before(t.begun) {
-		return nil
-	}
-	for now.Sub(t.begun)/t.step >= trendSteps {
+// ago returns the point of an instant some time ago, after making room for the present; nil if that was before the trend began. An
+// instant in the future counts as now, because clocks of other machines may be ahead. Only durations are compared: the time since begun
+// ignores steps of the clock of this machine, which instants of events follow.
+func (t *trend) ago(age time.Duration) *point {
+	lasts := time.Since(t.begun)
+	for lasts/t.step >= trendSteps {
 		t.step *= 2
 		t.points = halve(t.points)
 	}
-	for last := int(now.Sub(t.begun) / t.step); len(t.points) <= last; {
+	for last := int(lasts / t.step); len(t.points) <= last; {
 		t.points = append(t.points, point{waiting: -1})
 	}
-	return &t.points[instant.Sub(t.begun)/t.step]
+	if age > lasts {
+		return nil
+	}
+	return &t.points[(lasts-max(age, 0))/t.step]
 }
 
 // halve joins each two points into one.
@@ -69,9 +67,8 @@ func halve(points []point) (half []point) {
 func (t *trend) wait(calls int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p := t.at(time.Now()); p != nil {
-		p.waiting = max(p.waiting, calls)
-	}
+	p := t.ago(0)
+	p.waiting = max(p.waiting, calls)
 }
 
 // count counts new events.
@@ -84,7 +81,7 @@ func (t *trend) count(events []lockevents.Event) {
 		if e.Kind != lockevents.Lost && !isHandOver {
 			continue
 		}
-		switch p := t.at(e.At); {
+		switch p := t.ago(time.Since(e.At)); {
 		case p == nil:
 		case isHandOver:
 			p.handOvers++
@@ -119,7 +116,7 @@ type trendsBody struct {
 func (t *trend) show(recorded bool) *trendsBody {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.at(time.Now())
+	t.ago(0)
 	b := &trendsBody{Since: t.begun.UTC(), Step: millisOf(t.step), recorded: recorded}
 	for _, p := range t.points {
 		var waiting *int
