@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A feed reads one thing from Redis repeatedly, once for all viewers, and only while there are viewers.
@@ -81,15 +83,15 @@ func (p *pace) admit() time.Duration {
 	return 0
 }
 
-// admitted ends a first read that took this long.
-func (p *pace) admitted(took time.Duration) {
+// admitted ends a first read that kept the server busy for this long. A server that does not answer is not busy with the read.
+func (p *pace) admitted(cost time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.first--
 	if now := time.Now(); p.paid.Before(now) {
 		p.paid = now
 	}
-	p.paid = p.paid.Add(time.Duration(float64(took) / share))
+	p.paid = p.paid.Add(time.Duration(float64(cost) / share))
 }
 
 // share is the part of the time that all feeds of a handler may spend reading. The server is busy for only a part of it; the rest
@@ -218,8 +220,9 @@ func (f *feed[T]) readOnce() {
 		f.last.since, f.last.err = time.Now(), nil // the server answers
 		rested += f.last.since.Sub(began)
 	}
+	cost := time.Duration(0) // that the server had, as far as is known
 	if f.first {
-		defer func() { f.pace.admitted(time.Since(begun)) }()
+		defer func() { f.pace.admitted(cost) }()
 	}
 	if !f.begin(begun, cancel) {
 		return
@@ -234,6 +237,9 @@ func (f *feed[T]) readOnce() {
 		answered := f.last.since.Sub(begun) - rested // until the server's last answer
 		f.first, f.done, f.last.since = false, now, time.Time{}
 		took := now.Sub(begun) - rested
+		if cost = answered; err == nil || transport.IsReply(err) {
+			cost = took
+		}
 		switch {
 		case err == nil:
 			f.last = reading[T]{value: value, at: now, whole: true}

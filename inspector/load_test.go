@@ -129,6 +129,37 @@ func TestFewFirstReadsRunSideBySide(t *testing.T) {
 	})
 }
 
+// A server that was silent, and viewers who have left, have kept no server busy.
+func TestPagesComeSoonAfterFirstReadsThatAnsweredNothing(t *testing.T) {
+	soon := func(d *desk) {
+		d.Helper()
+		began := time.Now()
+		d.get("/key?key=user:42", http.StatusOK)
+		if took := time.Since(began); took > 10*time.Second {
+			d.Errorf("the page came after %v", took)
+		}
+	}
+	inBubble(t, func(d *desk) {
+		wire := d.server.NewWire()
+		d.through(wire.Use, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 2*time.Second, -1 })
+		d.get("/", http.StatusOK)
+		wire.Silence()
+		d.abandon(10*time.Second, "/live?page=key&key=user:1", "/live?page=key&key=user:2", "/live?page=key&key=user:3")
+		wire.Restore()
+		soon(d)
+	})
+	inBubble(t, func(d *desk) {
+		d.farAway()
+		d.leave("dead:1", "", time.Hour)
+		d.get("/process", http.StatusOK)
+		for i := range 3 {
+			d.abandon(10*time.Millisecond, "/live?page=process&process="+dead[:len(dead)-i]) // the process, and its host
+			time.Sleep(time.Second)
+		}
+		soon(d)
+	})
+}
+
 // Each entry of the stream is read once, however many keys are viewed.
 func TestOneReadingOfTheHistoryServesAllKeys(t *testing.T) {
 	d := newDeskOn(t, redistest.Redis(t))
