@@ -297,6 +297,12 @@ func (f *feed[T]) due() time.Time {
 	return f.done.Add(max(f.every, f.pace.pause(f.class, took)))
 }
 
+// readNow reads immediately, for an instruction that must not act on an older reading.
+func (f *feed[T]) readNow(ctx context.Context) reading[T] {
+	value, err := f.read(ctx, f.now().value, func() {})
+	return reading[T]{value: value, at: time.Now(), whole: true, err: err}
+}
+
 // now returns the last reading.
 func (f *feed[T]) now() reading[T] {
 	f.mu.Lock()

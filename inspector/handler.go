@@ -138,7 +138,7 @@ func (h *handler) process(values url.Values) (*processPage, error) {
 	case name == "":
 		return &processPage{hub: h.hub}, nil
 	}
-	return &processPage{h.hub, name, h.hub.processes.of(name)}, nil
+	return &processPage{hub: h.hub, name: name, feed: h.hub.processes.of(name)}, nil
 }
 
 // mostName is the maximum length of a process name in bytes: a host name has at most 253, and two numbers follow.

@@ -201,7 +201,15 @@ func processHref(name string) string { return "process?" + url.Values{"process":
 type processPage struct {
 	hub  *hub
 	name string
-	feed *feed[presence] // nil: the name is empty
+	feed *feed[presence]    // nil: the name is empty
+	now  *reading[presence] // for an instruction; nil: the last reading of the feed
+}
+
+func (p *processPage) known() reading[presence] {
+	if p.now != nil {
+		return *p.now
+	}
+	return p.feed.now()
 }
 
 // A process is a process with the numbers of its holds and waiting calls.
@@ -242,6 +250,9 @@ type processBody struct {
 }
 
 func (p *processPage) await(ctx context.Context, glance time.Time) {
+	if p.hub.locks.now().whole { // a first reading of the process needs its locks
+		defer watchAll(p, newViewer())() // the process is read while all locks are
+	}
 	p.hub.locks.fresh(ctx, glance)
 	if p.feed != nil {
 		p.feed.fresh(ctx, glance)
@@ -269,7 +280,7 @@ func (p *processPage) show(v *view) *page {
 		}
 		return shown
 	}
-	known := p.feed.now()
+	known := p.known()
 	found := known.value.of(all.value, p.name)
 	b.list(findProcesses(found))
 	for _, e := range found {

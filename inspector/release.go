@@ -40,6 +40,10 @@ func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	await(r.Context(), s)
+	if r.Method == http.MethodPost { // it may have shown a sign of life since it was read
+		now := s.feed.readNow(r.Context())
+		s.now = &now
+	}
 	p := s.show(v)
 	p.Name, p.Live = "release", ""
 	known := p.Body.(*processBody)
@@ -64,7 +68,7 @@ func (h *handler) serveReleaseProcess(w http.ResponseWriter, r *http.Request) {
 func (h *handler) release(r *http.Request, v *view, s *processPage, b *releaseBody) {
 	b.Done = true
 	var taken []lockevents.Taken
-	for _, e := range s.feed.now().value.of(h.hub.all().value, s.name) {
+	for _, e := range s.known().value.of(h.hub.all().value, s.name) {
 		for i := range e.Holders {
 			if e.Holders[i].Process == s.name && len(taken) < mostReleased {
 				taken = append(taken, lockevents.Taken{Key: e.Key, Mode: e.Mode, Holder: e.Holders[i]})

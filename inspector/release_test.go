@@ -1,16 +1,21 @@
 package inspector_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/inspector"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -145,6 +150,38 @@ func TestASignOfLifeKeepsTheLocksOfAProcess(t *testing.T) {
 			d.Errorf("%+v", a)
 		}
 	}, inspector.WithForceUnlock(everybody))
+}
+
+// An operator confirms minutes after the page was last read. A Redis with many keys is then read too slowly for the answer.
+func TestAConfirmationNeedsAReadingOfNow(t *testing.T) {
+	inBubble(t, func(d *desk) {
+		var slow atomic.Bool
+		rdb := d.server.NewClient(d)
+		rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+			if slow.Load() && strings.HasPrefix(cmds[0].Name(), "scan") {
+				time.Sleep(2 * time.Second)
+			}
+			return send()
+		}))
+		d.page = inspector.Handler(usertest.Inspector(d, rdb), inspector.WithForceUnlock(everybody))
+		d.leave("dead:1", "", 30*time.Second)
+		d.leave("dead:2", "", 10*time.Minute)
+		w := d.watch("page=process&process=" + dead)
+		w.until("Release all its locks")
+		o := d.askAt("/release-process", "process="+dead)
+		w.cancel()
+		time.Sleep(5 * time.Minute)
+		slow.Store(true)
+		if err := rdb.PExpire(d.Context(), "lockmw:{dead:2}", 10*time.Minute).Err(); err != nil { // the process has woken up
+			d.Fatal(err)
+		}
+		if w := o.confirm(); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Nothing was released") {
+			d.Errorf("%d\n%s", w.Code, w.Body)
+		}
+		if usertest.IsFree(d.client(), "dead:2") {
+			d.Error("the lock was released")
+		}
+	})
 }
 
 func TestReleasingAProcessNeedsAConfirmation(t *testing.T) {
