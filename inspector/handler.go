@@ -221,24 +221,29 @@ var templates = func() map[string]*template.Template {
 // write sends a page.
 func (h *handler) write(w http.ResponseWriter, p *page) {
 	var b bytes.Buffer
-	if err := templates[p.Name].ExecuteTemplate(&b, "layout", p); err != nil {
-		h.logger.Error("lockmw: inspector: rendering a page failed", "error", err)
-		http.Error(w, "internal error", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(p.Status)
-	w.Write(b.Bytes())
+	err := templates[p.Name].ExecuteTemplate(&b, "layout", p)
+	h.send(w, p.Status, "text/html; charset=utf-8", &b, err)
 }
 
 func (h *handler) writeJSON(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
-	if err := e.Encode(body); err != nil { // the client has closed the connection
-		h.logger.Debug("lockmw: inspector: sending an answer failed", "error", err)
+	err := e.Encode(body)
+	h.send(w, status, "application/json", &b, err)
+}
+
+// send sends a body, or an error if it could not be made. A client that does not read must not occupy one of mostRequests.
+func (h *handler) send(w http.ResponseWriter, status int, kind string, body *bytes.Buffer, err error) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) // not every writer supports it
+	if err != nil {
+		h.logger.Error("lockmw: inspector: making an answer failed", "error", err)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
 	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes()) // it fails if the client has closed the connection
 }
 
 // asset serves an embedded file.

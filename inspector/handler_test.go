@@ -22,6 +22,28 @@ import (
 	"github.com/lockmw/go/semaphore"
 )
 
+// A client that does not read would occupy a place for requests.
+func TestAnAnswerHasToBeReadInTime(t *testing.T) {
+	d := newDesk(t)
+	for _, path := range []string{"/", "/locks.json", "/key", "/key.json"} {
+		w := &timedWriter{ResponseRecorder: httptest.NewRecorder()}
+		d.page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if left := time.Until(w.deadline); left <= 0 || left > time.Minute {
+			t.Errorf("%s: the answer may take %v", path, left)
+		}
+	}
+}
+
+type timedWriter struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (w *timedWriter) SetWriteDeadline(at time.Time) error {
+	w.deadline = at
+	return nil
+}
+
 func TestAllLocksAreShown(t *testing.T) {
 	d := newDesk(t)
 	web, worker := d.client(), d.client()
