@@ -2,6 +2,7 @@ package inspector_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -89,7 +90,7 @@ func forge(d *desk, hostile []string) (pages []string) {
 	short := func(name string) string { return name[:min(len(name), 500)] }
 	for i, name := range hostile {
 		key := fmt.Sprintf("lockmw:{by:%d}", i)
-		check(rdb.HSet(ctx, key, "id", "x", "owner", short(name)+";fixed;label=l", "token", 1, "inbox", "lockmw:inbox:"+short(name)).Err())
+		check(rdb.HSet(ctx, key, "id", "x", "owner", strings.Join(hostile, "")+";fixed;label=l", "token", 1, "inbox", "lockmw:inbox:"+short(name)).Err())
 		check(rdb.PExpire(ctx, key, time.Hour).Err())
 		event, err := json.Marshal(map[string]any{"at_us": i + 1, "event": name, "key": "by:0"})
 		check(err)
@@ -111,12 +112,46 @@ func forge(d *desk, hostile []string) (pages []string) {
 		return strings.Contains(all, fmt.Sprintf("%d processes", len(hostile)+2)) &&
 			strings.Count(page, `data-title="Process"`) > 2*len(hostile) && strings.Contains(page, "<h2>Tasks</h2>")
 	})
-	for i, name := range hostile {
+	for _, name := range hostile {
 		name = url.QueryEscape(short(name))
-		pages = append(pages, d.get("/process?process="+name, http.StatusOK), d.get(fmt.Sprintf("/key?key=by:%d", i), http.StatusOK))
+		pages = append(pages, d.get("/process?process="+name, http.StatusOK))
 		pages = append(pages, d.get("/release-process?process="+name, http.StatusConflict)) // its silence is not long enough
 	}
 	return pages
+}
+
+// Anybody may write a number that no process writes.
+func TestForgedNumbersHideNothing(t *testing.T) {
+	s := redistest.Mini(t)
+	rdb := s.NewClient(t)
+	d := newDeskOn(t, s)
+	usertest.Lock(d, d.Context(), d.client(), "user:42")
+	d.wait(d.client(), "user:42")
+	const late, many = "9000000000000000000", "9223372036854775807"
+	for key, change := range map[string][]any{
+		"user:42": {"waiters", many},
+		"late:1":  {"id", "x", "inbox", "lockmw:inbox:p", "token", 1, "since", late},
+		"late:2":  {"id", "x", "inbox", "lockmw:inbox:p", "token", 1, "waiters", "3 " + late + " x"},
+	} {
+		key = "lockmw:{" + key + "}"
+		if err := errors.Join(rdb.HSet(t.Context(), key, change...).Err(), rdb.PExpire(t.Context(), key, time.Hour).Err()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := `{"at_us":` + late + `,"event":"lost","key":"late:1"}`
+	if err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "lockmw:events", Values: []any{"process", "p", "events", line}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	parkedtest.Park(t, rdb, "default", "lockmw:{late:1}", time.UnixMicro(9_000_000_000_000_000_000), "task")
+	a := d.json("/locks.json", http.StatusOK)
+	if len(a.Locks) != 3 || a.Locks[0].Key != "user:42" || a.Locks[0].Waiting < 2 || a.Totals.Waiting < 2 {
+		t.Errorf("%+v", a)
+	}
+	for _, path := range []string{"/key.json?key=late:1", "/process.json?process=p"} {
+		if body := d.get(path, http.StatusOK); !json.Valid([]byte(body)) {
+			t.Errorf("%s is %q", path, body)
+		}
+	}
 }
 
 func TestRedactedKeysAppearNowhere(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/lockmw/go/internal/core"
 )
 
 // A Kind is the kind of an event.
@@ -28,7 +30,7 @@ func (k Kind) isFrequent() bool { return k == Acquired || k == Released }
 
 // An Event is something that happened to a lock. Fields that do not apply to its kind are zero.
 type Event struct {
-	At      time.Time     // by the clock of the process, to the microsecond
+	At      time.Time     // by the clock of the process, to the microsecond; at most the time at which Redis stored it
 	Kind    Kind          // what happened
 	Process string        // the process that recorded the event, host:pid: the beginning of lockmw.Holder.Process
 	Key     string        // as given to Lock
@@ -111,7 +113,7 @@ func decode(text, process string, dropped int) (events []Event) {
 			continue
 		}
 		e := Event{
-			At: time.UnixMicro(l.At), Kind: l.Kind, Process: process, Key: l.Key, Op: l.Op, Mode: l.Mode, Label: l.Label, Token: l.Token,
+			At: core.Instant(l.At, time.Microsecond), Kind: l.Kind, Process: process, Key: l.Key, Op: l.Op, Mode: l.Mode, Label: l.Label, Token: l.Token,
 			Waited: fromMillis(l.WaitedMS), Held: fromMillis(l.HeldMS), Contended: l.Contended, Outcome: l.Outcome, Err: l.Err,
 			Behind: Behind{Process: l.BehindProcess, Label: l.BehindLabel, Token: l.BehindToken, Position: l.Position},
 			By:     l.By,

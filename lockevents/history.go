@@ -7,10 +7,12 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/option"
 	"github.com/lockmw/go/lockmw"
 )
@@ -94,13 +96,23 @@ func (h *History) Back(ctx context.Context, after string) iter.Seq2[Page, error]
 	}
 }
 
-// eventsOf returns the events in an entry.
+// eventsOf returns the events in an entry. None is later than the entry, which has the time of Redis: the events of a process whose clock
+// is ahead would hide later ones.
 func eventsOf(entry redis.XMessage) []Event {
 	text, _ := entry.Values["events"].(string)
 	process, _ := entry.Values["process"].(string)
 	count, _ := entry.Values["dropped"].(string)
 	dropped, _ := strconv.Atoi(count) // 0 if the field is missing
-	return decode(text, process, dropped)
+	events := decode(text, process, dropped)
+	ms, _, _ := strings.Cut(entry.ID, "-")
+	if stored, err := strconv.ParseInt(ms, 10, 64); err == nil {
+		for i := range events {
+			if at := core.Instant(stored+1, time.Millisecond); events[i].At.After(at) {
+				events[i].At = at
+			}
+		}
+	}
+	return events
 }
 
 // blocks is how long one command waits for an event at the server. It takes a connection of the pool meanwhile.

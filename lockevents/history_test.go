@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -97,6 +98,24 @@ func TestFollowYieldsWhatHappensFromNowOn(t *testing.T) {
 		close(seen)
 		_ = b.Close()
 	})
+}
+
+// The clock of a process is an hour ahead. Its events must not hide what happens in the next hour.
+func TestAnEventIsNotLaterThanItsEntry(t *testing.T) {
+	t.Parallel()
+	b := newBook(t, redistest.Mini(t))
+	stored := time.Now().Add(-time.Minute)
+	for _, ahead := range []time.Duration{time.Hour, 0, math.MaxInt64 / 2} {
+		stored = stored.Add(time.Second)
+		line := fmt.Sprintf(`{"at_us":%d,"event":"lost","key":"user:42","label":"%v"}`, stored.UnixMicro()+ahead.Microseconds(), ahead)
+		add := &redis.XAddArgs{Stream: "lockmw:events", ID: fmt.Sprintf("%d-0", stored.UnixMilli()), Values: []any{"process", "web:1", "events", line}}
+		if err := b.rdb.XAdd(t.Context(), add).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if last := b.recent("user:42", 1)[0]; last.Label != ahead.String() || last.At.After(stored.Add(time.Millisecond)) {
+			t.Errorf("the last event is %q, %v after its entry", last.Label, last.At.Sub(stored))
+		}
+	}
 }
 
 // Each process writes every 20 ms what it has seen since: an entry may be later in the stream than one with later events.

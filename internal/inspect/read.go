@@ -120,7 +120,7 @@ func (i *Inspector) statusOf(w *wanted, stored *script.Stored) (s *Status, err e
 		if err != nil || place <= 0 || present[name] {
 			continue // 0: the place has ended
 		}
-		s.Kept = append(s.Kept, KeptPlace{Name: name, Since: time.UnixMicro(place), TTL: stored.Kept[j].TTL})
+		s.Kept = append(s.Kept, KeptPlace{Name: name, Since: core.Instant(place, time.Microsecond), TTL: stored.Kept[j].TTL})
 	}
 	slices.SortFunc(s.Kept, func(a, b KeptPlace) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Name, b.Name)) })
 	return s, nil
@@ -164,7 +164,7 @@ func (i *Inspector) readReaders(s *Status, h map[string]string, now time.Time) e
 		if ttl := time.UnixMilli(ends).Sub(now); ttl > 0 {
 			h := core.Holder{
 				Process:     i.layout.ProcessOf(fields[2]),
-				TraceParent: fields[4], Token: token, Since: time.UnixMicro(since), TTL: ttl,
+				TraceParent: fields[4], Token: token, Since: core.Instant(since, time.Microsecond), TTL: ttl,
 			}
 			script.DescribeHolder(&h, fields[3], now)
 			s.Holders = append(s.Holders, h)
@@ -196,7 +196,7 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	s.Mode = cmp.Or(h["mode"], core.Exclusive.String())
 	s.Holders = []core.Holder{{
 		Process:     i.layout.ProcessOf(h["inbox"]),
-		TraceParent: h["trace"], Token: token, Since: time.UnixMicro(since), TTL: max(ttl, 0),
+		TraceParent: h["trace"], Token: token, Since: core.Instant(since, time.Microsecond), TTL: max(ttl, 0),
 	}}
 	script.DescribeHolder(&s.Holders[0], h["owner"], now)
 	s.Holders[0].Lingers = h["id"] == "-"
@@ -204,7 +204,7 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 		w := Waiter{Process: s.Holders[0].Process, Mode: s.Mode, Calls: calls}
 		if fields := strings.Fields(h["waiters"]); len(fields) == 3 { // the start of the first wait is known
 			if ms, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
-				w.Since = time.UnixMilli(ms)
+				w.Since = core.Instant(ms, time.Millisecond)
 			}
 		}
 		s.Waiters = append(s.Waiters, w)
@@ -212,11 +212,14 @@ func (i *Inspector) readHolder(s *Status, h map[string]string, ttl time.Duration
 	return nil
 }
 
-// countOf reads the count at the beginning of a field; 0 if there is none.
+// mostCalls is the maximum number of calls that a process can have waiting. A forged number must not overflow a sum.
+const mostCalls = 1_000_000
+
+// countOf reads the count of calls at the beginning of a field; 0 if there is none.
 func countOf(field string) int {
 	count, _, _ := strings.Cut(field, " ")
 	n, _ := strconv.Atoi(count)
-	return max(n, 0)
+	return min(max(n, 0), mostCalls)
 }
 
 // readTicket reads the data of acquire.lua and poll.lua for a ticket, and the last sign of its process. That is its last beat, whose sign
@@ -225,7 +228,7 @@ func (i *Inspector) readTicket(text string, stored *script.Stored) (w Waiter, pl
 	w.Calls = 1
 	if fields := strings.Fields(text); len(fields) >= 6 {
 		if ms, err := strconv.ParseInt(strings.TrimLeft(stored.Seen[fields[3]], "+-"), 10, 64); err == nil {
-			w.Seen = time.UnixMilli(ms)
+			w.Seen = core.Instant(ms, time.Millisecond)
 		}
 		wanted, _, _ := strings.Cut(fields[2], ":") // the ticket's secret is not shown
 		at, calls, _ := strings.Cut(fields[5], "*")
@@ -237,7 +240,7 @@ func (i *Inspector) readTicket(text string, stored *script.Stored) (w Waiter, pl
 			w.Weight, _ = strconv.Atoi(wanted)
 		}
 		if since, err := strconv.ParseInt(at, 10, 64); err == nil {
-			w.Since = time.UnixMicro(since)
+			w.Since = core.Instant(since, time.Microsecond)
 			if w.Seen.Before(w.Since) {
 				w.Seen = w.Since
 			}

@@ -8,6 +8,7 @@ import (
 	_ "embed" // the script
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/transport"
 )
@@ -166,12 +168,13 @@ func (l *List) add(p place, answer *redis.Cmd) error {
 	}
 	l.More += more
 	for i := 1; i < len(fields); i += 3 {
-		since, err := strconv.ParseInt(fmt.Sprint(fields[i+1]), 10, 64)
+		score, err := strconv.ParseFloat(fmt.Sprint(fields[i+1]), 64) // anybody may have written it
 		if err != nil {
 			return fmt.Errorf("unexpected answer %v of list.lua: %w", fields, err)
 		}
+		since := core.Instant(int64(min(max(score, 0), math.MaxInt64/2)), time.Microsecond)
 		l.Tasks = append(l.Tasks, Task{
-			Key: p.key, Queue: p.queue, ID: fmt.Sprint(fields[i]), Place: i/3 + 1, Since: time.UnixMicro(since), State: fmt.Sprint(fields[i+2]),
+			Key: p.key, Queue: p.queue, ID: fmt.Sprint(fields[i]), Place: i/3 + 1, Since: since, State: fmt.Sprint(fields[i+2]),
 		})
 	}
 	return nil

@@ -51,7 +51,7 @@ func readHolders(r *transport.Reply, inboxPrefix string) []core.Holder {
 		info, inbox, token, since, trace := r.Text(), r.Text(), r.Int(), r.Int(), r.Text()
 		h := core.Holder{
 			Process: processOf(inbox, inboxPrefix), TraceParent: trace,
-			Token: token, Since: time.UnixMicro(since), TTL: ttl,
+			Token: token, Since: core.Instant(since, time.Microsecond), TTL: ttl,
 		}
 		DescribeHolder(&h, info, now)
 		holders = append(holders, h)

@@ -91,7 +91,7 @@ func ParsePermit(text string) (p Permit, ok bool) {
 		numbers[i] = n
 	}
 	return Permit{
-		Ends: time.UnixMilli(numbers[0]), Since: time.UnixMicro(numbers[1]), Token: numbers[2], Weight: int(numbers[4]),
+		Ends: time.UnixMilli(numbers[0]), Since: core.Instant(numbers[1], time.Microsecond), Token: numbers[2], Weight: int(numbers[4]),
 		Slots: fields[5], Inbox: fields[6], Holder: fields[7], Trace: fields[8],
 	}, true
 }

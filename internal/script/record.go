@@ -154,7 +154,7 @@ func (w *words) time() time.Time {
 		w.rest = rest
 		return time.Time{}
 	}
-	return time.UnixMicro(w.number())
+	return core.Instant(w.number(), time.Microsecond)
 }
 
 // nothing is a word in a record that stands for nothing.

@@ -87,7 +87,7 @@ func checkHolder(t *testing.T, text string, v any, read func(func(*transport.Rep
 		token, isToken := answertext.Int(rest[2])
 		since, isSince := answertext.Int(rest[3])
 		good = isOwner && isInbox && isTrace && isToken && isSince
-		want = append(want, core.Holder{Token: token, Since: time.UnixMicro(since)})
+		want = append(want, core.Holder{Token: token, Since: core.Instant(since, time.Microsecond)})
 	}
 	ttl := time.Duration(min(max(ms, 0), endless.Milliseconds())) * time.Millisecond
 	if ms == -1 || ms > endless.Milliseconds() {
