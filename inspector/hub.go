@@ -41,8 +41,9 @@ type hub struct {
 // A keyStatus is the status of a key, or the reason why the value in Redis is not a lock.
 type keyStatus struct {
 	lockmw.Status
-	wrong error
-	tasks parked.List
+	wrong   error
+	tasks   parked.List
+	noTasks error // why the tasks could not be read
 }
 
 func newHub(insp *lockmw.Inspector, shown func(string) string) *hub {
@@ -240,5 +241,5 @@ func (h *hub) readKey(ctx context.Context, key string) (keyStatus, error) {
 		return keyStatus{Status: status}, err
 	}
 	tasks, err := h.tasks.read(ctx, key)
-	return keyStatus{Status: status, tasks: tasks}, err
+	return keyStatus{Status: status, tasks: tasks, noTasks: err}, ctx.Err()
 }

@@ -35,6 +35,7 @@ type lock struct {
 	Record      *record   `json:"record,omitempty"` // whether the work of the key was done (package idempotency)
 	Tasks       []task    `json:"tasks,omitempty"`  // asynq tasks that wait for it
 	MoreTasks   int       `json:"more_tasks,omitempty"`
+	NoTasks     *problem  `json:"tasks_error,omitempty"` // why the tasks could not be read
 	Error       *problem  `json:"error,omitempty"`
 	ReadAt      time.Time `json:"read_at"`
 }

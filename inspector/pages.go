@@ -243,6 +243,7 @@ func (k *keyPage) show(v *view) *page {
 	status.Key = k.key
 	l := v.lock(&status, r.value.wrong, r.at, true)
 	l.addTasks(r.value.tasks)
+	l.NoTasks = v.problemOf(r.value.noTasks)
 	if r.at.IsZero() {
 		l.State = stateUnknown
 	}

@@ -2,11 +2,13 @@ package inspector
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/transport"
+	"github.com/lockmw/go/lockmw"
 )
 
 // A task is an asynq task that waits for a lock.
@@ -28,10 +30,10 @@ func (l *lock) addTasks(list parked.List) {
 	l.MoreTasks = list.More
 }
 
-// refusedFor is how long a taskReader does not read tasks after the server has denied it.
+// refusedFor is how long a taskReader does not read tasks after the server has refused it.
 const refusedFor = time.Minute
 
-// A taskReader reads waiting tasks. If the Redis user may read only locks, it returns none.
+// A taskReader reads waiting tasks. If the Redis user may read only locks, or the server refuses the script, it returns none.
 type taskReader struct {
 	reader  *parked.Reader
 	refused atomic.Pointer[time.Time]
@@ -42,7 +44,7 @@ func (r *taskReader) read(ctx context.Context, key string) (parked.List, error) 
 		return parked.List{}, nil
 	}
 	list, err := r.reader.Tasks(ctx, key)
-	if transport.IsReply(err) {
+	if transport.IsReply(err) && !transport.IsTemporary(err) && !errors.Is(transport.Failure(err), lockmw.ErrWrongType) {
 		now := time.Now()
 		r.refused.Store(&now)
 		return parked.List{}, nil

@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/inspector"
+	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/test/parkedtest"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
@@ -40,6 +42,36 @@ func TestTasksThatWaitAreShown(t *testing.T) {
 	}
 	if page := d.get("/key?key=user:44", http.StatusOK); strings.Contains(page, "Tasks") {
 		t.Errorf("the page of a lock without tasks:\n%s", page)
+	}
+}
+
+// Anybody may write next to the queues.
+func TestOddTasksHideNeitherTheLockNorOtherTasks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	usertest.Lock(d, d.Context(), d.client(), "user:42")
+	rdb := d.server.NewClient(t)
+	parkedtest.Park(t, rdb, "default", "lockmw:{user:42}", time.Now(), "first")
+	parkedtest.Park(t, rdb, "default", "lockmw:{user:43}", time.Now(), "other")
+	list := parked.ListOf("default", "lockmw:{user:42}")
+	look := func(path string) (l lockJSON, page string) {
+		d.page = inspector.Handler(d.insp) // it has read nothing yet
+		return d.json("/key.json?"+path, http.StatusOK).Lock, d.get("/key?"+path, http.StatusOK)
+	}
+	if err := rdb.ZAdd(t.Context(), list, redis.Z{Score: 1.5, Member: "first"}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if l, _ := look("key=user:42"); l.State != "held" || len(l.Tasks) != 1 {
+		t.Errorf("%+v", l)
+	}
+	if err := rdb.Set(t.Context(), list, "a string", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if l, page := look("key=user:42"); l.State != "held" || !strings.Contains(page, "Tasks may wait for the lock: they could not be read") {
+		t.Errorf("%+v\n%s", l, page)
+	}
+	if l := d.json("/key.json?key=user:43", http.StatusOK).Lock; len(l.Tasks) != 1 {
+		t.Errorf("%+v", l)
 	}
 }
 

@@ -41,9 +41,7 @@ nobody holds the lock. In Go, Key.LockKey returns the KEY to show. The answer an
 				return err
 			}
 			r := recordOf(status, c.conn.now())
-			if err := c.readTasks(ctx, &r); err != nil {
-				return err
-			}
+			c.readTasks(ctx, &r)
 			if c.json {
 				if err := c.printJSON(r); err != nil {
 					return err

@@ -91,16 +91,17 @@ func (c *command) printTasks(ctx context.Context, inspector *lockmw.Inspector, a
 	return nil
 }
 
-// readTasks adds the tasks that wait for a lock.
-func (c *command) readTasks(ctx context.Context, r *lockRecord) error {
+// readTasks adds the tasks that wait for a lock. If they cannot be read, it says so; the lock is shown all the same.
+func (c *command) readTasks(ctx context.Context, r *lockRecord) {
 	list, err := parked.NewReader(c.conn.client, c.prefix).Tasks(ctx, r.Key)
-	if redis.IsPermissionError(err) {
+	switch {
+	case redis.IsPermissionError(err):
 		printf(c.io.err, "lockmw: this user may not read asynq:*: waiting tasks are not shown\n")
-		return nil
+	case err != nil:
+		printf(c.io.err, "lockmw: waiting tasks are not shown: %v\n", err)
 	}
 	r.Tasks = taskRecords(list, c.conn.now())
 	r.MoreTasks = list.More
-	return err
 }
 
 // printTasksOf prints the tasks that wait for one lock.

@@ -57,6 +57,18 @@ func TestShowSaysThatItMayNotReadTasks(t *testing.T) {
 	call{args: []string{"tasks", "--redis", s.Addr()}, env: env}.run(t.Context()).want(t, statusFailed, "NOPERM")
 }
 
+// Anybody may have written it.
+func TestShowShowsALockWhoseListOfTasksIsNone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Redis(t)
+	take(t, newClient(t, s), "item:7")
+	parkedtest.Park(t, s.NewClient(t), "default", "lockmw:{item:7}", time.Now(), "first")
+	if err := s.NewClient(t).Set(t.Context(), parked.ListOf("default", "lockmw:{item:7}"), "a string", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	lockmwOn(t, s, "show", "item:7").want(t, statusDone, "item:7: 1 holder", "waiting tasks are not shown: WRONGTYPE")
+}
+
 // `lockmw top --json | jq .waiting` must not print 0 while Redis does not answer.
 func TestTopCountsNothingThatItCouldNotRead(t *testing.T) {
 	var out strings.Builder
