@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -115,6 +116,7 @@ type watch struct {
 	changes  []time.Duration // when another process or another master answered, by the machine's clock
 	mayInfo  bool
 	lastInfo time.Time
+	asked    atomic.Int64 // when it was asked and has not answered yet, a time of the machine; 0: it has answered
 }
 
 const (
@@ -137,13 +139,15 @@ func (w *watch) run(ctx context.Context) {
 // ask asks once.
 func (w *watch) ask(ctx context.Context) {
 	started := time.Now()
+	w.asked.Store(int64(judge.MachineTime(started)))
+	defer w.asked.Store(0)
 	var nodes []node
 	var err error
 	info := w.mayInfo && time.Since(w.lastInfo) >= infoEvery
 	if info {
 		w.lastInfo = started
 		nodes, err = masters(ctx, w.rdb)
-		if redis.IsPermissionError(err) {
+		if transport.IsReply(err) && !transport.IsTemporary(err) { // the user may not, or a proxy does not know INFO
 			w.mayInfo, err = false, nil
 		}
 	} else {
@@ -243,8 +247,17 @@ func (w *watch) outage() (time.Duration, error) {
 	return time.Since(w.silent), w.err
 }
 
+// delays returns when the server was slow, up to now.
+func (w *watch) delays() []judge.Interval {
+	all, now := w.slow.All(), judge.MachineNow()
+	if asked := time.Duration(w.asked.Load()); asked > 0 && now-asked > askSlow {
+		all = append(all, judge.Interval{From: asked, To: now})
+	}
+	return all
+}
+
 // late returns how much of a time the server was slow.
-func (w *watch) late(from, to time.Duration) time.Duration { return w.slow.Within(from, to) }
+func (w *watch) late(from, to time.Duration) time.Duration { return judge.Within(from, to, w.delays()) }
 
 // troubled reports whether the server was slow for long, or changed, between two times of the machine or shortly before.
 func (w *watch) troubled(from, to time.Duration) bool {
