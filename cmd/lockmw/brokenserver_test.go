@@ -23,6 +23,7 @@ func TestVerifyFindsWhatIsWrongWithAServer(t *testing.T) {
 		"expiry does nothing":        {withoutExpiry, []string{"a lock did not end with its lease"}},
 		"answers come twice":         {answeringTwice, []string{"tokens fell", "two holders at the same time", "a hold vanished", "an unexpected answer"}},
 		"scripts are interleaved":    {interleaving, []string{"two holders at the same time", "tokens fell", "a hold vanished", "an unexpected answer"}},
+		"it refuses semaphores":      {refusing(":permitqueue"), []string{"an unexpected answer"}},
 		"two masters at one address": {activeActive, []string{"two holders at the same time", "tokens fell", "a hold vanished", "several servers at one address"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,6 +79,21 @@ func withoutExpiry(t *testing.T) string {
 		return true
 	})
 	return s.Addr()
+}
+
+// refusing refuses scripts with keys that contain part.
+func refusing(part string) func(t *testing.T) string {
+	return func(t *testing.T) string {
+		s := redistest.Mini(t)
+		s.Mini.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+			if command != "EVALSHA" && command != "EVAL" || !slices.ContainsFunc(args, func(arg string) bool { return strings.HasSuffix(arg, part) }) {
+				return false
+			}
+			c.WriteError("ERR this script is not allowed")
+			return true
+		})
+		return s.Addr()
+	}
 }
 
 // interleaving runs scripts side by side.

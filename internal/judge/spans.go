@@ -78,6 +78,9 @@ func (a *Spans) Report(s *Span, said Report) *Span {
 			s.shared = said.At
 		case said.Event == Ended && !s.over:
 			s.over, s.to = true, said.At
+			if said.Deadline > 0 { // it comes earlier than it was once the clock was set forward, as after a suspend
+				s.to = min(said.At, said.Deadline)
+			}
 		}
 	}
 	return s

@@ -67,6 +67,8 @@ type call struct {
 	queued atomic.Int64 // a time of the machine
 	hold   atomic.Pointer[lockmw.Hold]
 	over   atomic.Bool // the end of the hold was reported
+
+	deadline atomic.Int64 // the latest one so far, a time of the machine
 }
 
 // call takes a lock, works and releases it.
@@ -100,8 +102,16 @@ func (c *call) event(name string, at time.Time) *report {
 	r := &report{Kind: c.kind, Report: judge.Report{Event: name, Call: c.n, Key: c.key, At: judge.MachineTime(at), Reads: c.kind == Read}}
 	if hold := c.hold.Load(); hold != nil {
 		r.Token, r.Deadline = hold.Token(), judge.MachineTime(hold.Deadline())
+		c.note(r.Deadline)
 	}
 	return r
+}
+
+// note keeps the latest deadline.
+func (c *call) note(deadline time.Duration) {
+	for had := c.deadline.Load(); int64(deadline) > had && !c.deadline.CompareAndSwap(had, int64(deadline)); {
+		had = c.deadline.Load()
+	}
 }
 
 // lock takes the lock; it returns nil if that fails.
@@ -144,7 +154,7 @@ func (c *call) lock(ctx context.Context) context.Context {
 		r.Weight, r.Permits = c.weight, permits
 	}
 	if err != nil && !c.mayFail(err) {
-		r.Event = wrong
+		r.Event, r.Refused = wrong, isRefusal(err)
 	}
 	c.w.report(r)
 	if err != nil {
@@ -157,7 +167,12 @@ func (c *call) lock(ctx context.Context) context.Context {
 // mayFail reports whether a call may return this error.
 func (c *call) mayFail(err error) bool {
 	return c.w.ctx.Err() != nil || errors.Is(err, lockmw.ErrBusy) && !errors.Is(err, lockmw.ErrDeadlock) ||
-		isUnavailable(err) || errors.Is(err, lockmw.ErrLost)
+		isUnavailable(err) && !isRefusal(err) || errors.Is(err, lockmw.ErrLost)
+}
+
+// isRefusal reports whether a server that can be reached refuses what it accepted before, or a script of another kind of lock.
+func isRefusal(err error) bool {
+	return transport.IsReply(err) && !transport.IsTemporary(err) && !transport.IsFull(err)
 }
 
 // isUnavailable reports whether err says that the server does not answer or refuses commands. An answer that no script gives is
@@ -181,13 +196,18 @@ func (c *call) lost(ctx context.Context) {
 	}
 	r := c.event(judge.Ended, now)
 	r.Lost = true
-	if deadline := c.hold.Load().Deadline(); now.After(deadline) {
-		r.Late = c.w.pace.Between(deadline, now)
-	} else {
+	deadline := c.hold.Load().Deadline()
+	switch wasSet := r.Deadline < time.Duration(c.deadline.Load())-clockSlack; {
+	case !now.After(deadline):
 		c.lostEarly(now, deadline)
+	case !wasSet: // otherwise nobody can have noticed the deadline before the clock was set forward, as after a suspend
+		r.Late = c.w.pace.Between(deadline, now)
 	}
 	c.w.report(r)
 }
+
+// clockSlack is how much earlier a deadline may become without the clock having been set.
+const clockSlack = 20 * time.Millisecond
 
 func (c *call) lostEarly(now, deadline time.Time) {
 	r := c.event(early, now)
@@ -205,7 +225,7 @@ func (c *call) share(ctx context.Context) {
 
 func (c *call) failed(err error) *report {
 	r := c.event(wrong, time.Now())
-	r.Report = r.Because(err)
+	r.Report, r.Refused = r.Because(err), isRefusal(err)
 	return r
 }
 
@@ -225,7 +245,7 @@ func (c *call) unlock(ctx context.Context) {
 	err := c.hold.Load().Unlock()
 	now := time.Now()
 	switch {
-	case err == nil, isUnavailable(err), errors.Is(err, lockmw.ErrClosed):
+	case err == nil, isUnavailable(err) && !isRefusal(err), errors.Is(err, lockmw.ErrClosed):
 	case !errors.Is(err, lockmw.ErrLost):
 		c.w.report(c.failed(err))
 	case first && now.Before(deadline):

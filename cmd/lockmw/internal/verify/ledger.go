@@ -134,6 +134,8 @@ func (l *ledger) granted(e *entry, r *report) {
 func (l *ledger) failed(e *entry, r *report) {
 	delete(l.calls, e.place)
 	switch {
+	case r.Event == wrong && r.Refused && l.server.troubled(r.At-grace, r.At):
+		l.problem = r.Err
 	case r.Event == wrong:
 		l.findings.add(Unexpected, r.At, "%s: %s", r.Key, r.Err)
 	case r.Type == timedOut:

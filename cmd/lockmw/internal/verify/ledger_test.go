@@ -28,6 +28,7 @@ func change(r report, f func(*report)) report {
 
 func TestReportsOfWorkersAreJudged(t *testing.T) {
 	type reports []report
+	refused := func(r report) report { return change(r, func(r *report) { r.Refused = true }) }
 	late := func(r report) report {
 		return change(r, func(r *report) { r.Late = 3 * sec; r.Limited, r.Lost = true, true })
 	}
@@ -73,6 +74,10 @@ func TestReportsOfWorkersAreJudged(t *testing.T) {
 		"an early loss":                       {[2]reports{{about(early, 1, 1*sec, 2*sec)}}, Vanished},
 		"an early loss after a restart":       {[2]reports{{about(early, 1, 101*sec, 102*sec)}}, LostWrites},
 		"an undocumented error":               {[2]reports{{about(wrong, 1, 1*sec, 0)}}, Unexpected},
+		"a refusal":                           {[2]reports{{refused(about(wrong, 1, 1*sec, 0))}}, Unexpected},
+		"… after a restart":                   {[2]reports{{refused(about(wrong, 1, 101*sec, 0))}}, ""},
+		"a lock that is taken again":          {[2]reports{{granted(1, Plain, 1, 0, 1*sec, 9*sec), about(judge.Ended, 1, 6*sec, 9*sec)}, {granted(1, Plain, 2, 5*sec, 5*sec, 9*sec)}}, TwoHolders},
+		"… after the clock was set forward":   {[2]reports{{granted(1, Plain, 1, 0, 1*sec, 9*sec), about(judge.Ended, 1, 6*sec, 4*sec)}, {granted(1, Plain, 2, 5*sec, 5*sec, 9*sec)}}, ""},
 		"a busy lock":                         {[2]reports{{kind(about(judge.Failed, 1, 1*sec, 0), timedOut)}}, ""},
 		"a lock that stays busy":              {[2]reports{{kind(about(judge.Failed, 1, 60*sec, 0), timedOut)}}, NoEnd},
 		"an unavailable server":               {[2]reports{{kind(about(judge.Failed, 1, 60*sec, 0), "lock_unavailable")}}, ""},

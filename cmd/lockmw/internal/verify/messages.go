@@ -54,6 +54,7 @@ type report struct {
 	Queued  time.Duration    `json:",omitempty"` // when the server had queued the call; 0 if that is unknown
 	Stalls  []judge.Interval `json:",omitempty"` // when the process stood still during the call, without overlaps
 	Late    time.Duration    `json:",omitempty"` // with granted and failed: after the end of the wait; with ended: after the deadline
+	Refused bool             `json:",omitempty"` // with wrong: the server refused a command, which is right while it changes
 	Limited bool             `json:",omitempty"` // the wait of the call had a limit
 	Wrote   []string         `json:",omitempty"` // keys that a script may write
 	Scripts int              `json:",omitempty"` // sent since the last report with a number
