@@ -152,8 +152,12 @@ func (v *proof) run(ctx context.Context) error {
 		o.Failover = v.awaitFailover
 	}
 	result, err := verify.Run(ctx, o)
-	if err != nil && !result.Broken() {
+	switch {
+	case err == nil:
+	case !result.Broken():
 		return err
+	default:
+		printf(v.io.err, "lockmw: %s\n", paragraph(v.secrets.hide(err.Error())))
 	}
 	return errors.Join(v.tell(result), v.write(result), v.status(ctx, result))
 }

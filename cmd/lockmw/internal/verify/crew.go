@@ -112,11 +112,13 @@ func (m *member) kill() {
 	m.run.ledger.killed(m, at)
 }
 
-// end lets the process end, and kills it if it takes too long.
-func (m *member) end() {
+// end lets the process end, and kills it if it takes too long. The error says that it had ended before, or was killed though the
+// server answers.
+func (m *member) end() error {
 	if m.dead {
-		return
+		return nil
 	}
+	why, from := m.crash(), judge.MachineNow()
 	m.child.CloseOrders()
 	_ = m.child.Resume() // it may be stopped
 	limit := time.AfterFunc(patience/2, m.child.Kill)
@@ -124,18 +126,38 @@ func (m *member) end() {
 	<-m.over
 	m.dead = true
 	m.run.ledger.killed(m, time.Now())
+	switch err := m.child.Err(); {
+	case why != "":
+		return ended(why)
+	case limit.Stop() && err != nil:
+		return ended(m.how())
+	case err != nil && !m.run.server.troubled(from, judge.MachineNow()):
+		return fmt.Errorf("a process did not end: its calls did not return within %v after their contexts had ended", patience/2)
+	}
+	return nil
 }
+
+func ended(why string) error { return fmt.Errorf("a process ended: %s", why) }
 
 // crash returns why a worker that should run has ended; "" if it runs.
 func (m *member) crash() string {
+	if m.dead || !m.hasEnded() {
+		return ""
+	}
+	return m.how()
+}
+
+func (m *member) hasEnded() bool {
 	select {
 	case <-m.over:
+		return true
 	default:
-		return ""
+		return false
 	}
-	if m.dead {
-		return ""
-	}
+}
+
+// how returns how a process has ended.
+func (m *member) how() string {
 	how := "exit status 0"
 	if err := m.child.Err(); err != nil { // its output is complete
 		how = err.Error()

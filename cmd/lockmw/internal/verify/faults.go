@@ -86,7 +86,7 @@ func (r *run) bereave(f fault, victim, heir *member) {
 	key := lockmw.Key("probe", strconv.Itoa(r.strikes%8))
 	held := victim.ask(key, r.o.Lease+slack, 0)
 	defer held.release()
-	if !r.ledger.isGranted(held, patience) {
+	if r.outcome(held, r.o.Lease+slack).Event != judge.Granted {
 		return
 	}
 	waits := heir.ask(key, r.o.Lease+3*slack, 0)
@@ -109,12 +109,23 @@ func (r *run) bereave(f fault, victim, heir *member) {
 	}
 	r.count(f)
 	at := judge.MachineNow()
-	got, _ := r.ledger.await(waits, r.o.Lease+5*slack, judge.Granted, judge.Failed, wrong)
-	lasted := got.Event == judge.Granted || got.Event == judge.Failed && got.Type == timedOut // the heir may have died before
-	if lasted {
+	got := r.outcome(waits, r.o.Lease+3*slack)
+	if got.Event == judge.Granted || got.Event == judge.Failed && got.Type == timedOut {
 		r.judgeEnd(f, held, at, got)
 	}
-	r.recover(f, victim, held, lasted)
+	// The heir may have died, or the server may have lost the lock, before the lease ended.
+	now := judge.MachineNow()
+	r.recover(f, victim, held, got.Event == judge.Granted && now >= r.ledger.deadline(held) || now-at > r.o.Lease)
+}
+
+// outcome waits for the outcome of an order, whose call waits for at most the given time.
+func (r *run) outcome(e *entry, wait time.Duration) report {
+	from := judge.MachineNow()
+	got, ok := r.ledger.await(e, wait+patience, judge.Granted, judge.Failed, wrong)
+	if !ok && r.ctx.Err() == nil && !e.m.hasEnded() && !r.server.troubled(from, judge.MachineNow()) {
+		r.ledger.blameFor(Overdue, judge.MachineNow(), "%s: a call did not return within %v after the end of its wait", e.key, patience)
+	}
+	return got
 }
 
 // judgeEnd judges when the lock of a disturbed holder ended. It was disturbed at a time; its last renewal came before.
@@ -122,7 +133,7 @@ func (r *run) judgeEnd(f fault, held *entry, at time.Duration, got report) {
 	if r.ctx.Err() != nil || r.server.changed(at, got.At, slack) {
 		return
 	}
-	late := tooLate(r.o.Lease, at, got, r.server.slow.All(), r.pace.Delays(judge.OwnTime(at), judge.OwnTime(got.At)))
+	late := tooLate(r.o.Lease, at, got, r.server.delays(), r.pace.Delays(judge.OwnTime(at), judge.OwnTime(got.At)))
 	deadline := r.ledger.deadline(held)
 	r.ledger.note(func(s *Seen) {
 		s.Ends++
@@ -130,6 +141,7 @@ func (r *run) judgeEnd(f fault, held *entry, at time.Duration, got report) {
 	})
 	switch {
 	case late <= slack:
+	case got.Event == judge.Granted && r.o.Replicas > 0: // it may have waited for a replica
 	case got.Event == judge.Granted:
 		r.ledger.blameFor(NoEnd, got.At, "%s: its holder was %s; the next one was granted %v after the lease", held.key, f, late.Round(time.Millisecond))
 	default:
@@ -157,7 +169,7 @@ func (r *run) recover(f fault, victim *member, held *entry, lasted bool) {
 		unaware = !noticed
 	}
 	victim.order(order{Do: doRestore})
-	if unaware && r.ctx.Err() == nil && victim.crash() == "" && !r.server.troubled(judge.MachineNow()-grace, judge.MachineNow()) {
+	if unaware && r.ctx.Err() == nil && !victim.hasEnded() && !r.server.troubled(judge.MachineNow()-grace, judge.MachineNow()) {
 		r.ledger.blameFor(Unnoticed, judge.MachineNow(), "%s: its holder was %s and does not know that the lease has ended", held.key, f)
 	}
 }

@@ -156,12 +156,17 @@ func (r *run) accept(ctx context.Context, err error) error {
 }
 
 // work runs the processes and injects faults.
-func (r *run) work(ctx context.Context) error {
-	defer r.leave()
+func (r *run) work(ctx context.Context) (err error) {
 	var wg sync.WaitGroup
-	watching, stop := context.WithCancel(ctx)
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx)) // the processes work until they have left
 	defer wg.Wait()
 	defer stop()
+	wg.Go(func() { r.server.run(watching) })
+	defer func() {
+		if left := r.leave(); err == nil {
+			err = left
+		}
+	}()
 	for i := range r.o.Processes {
 		m, err := r.start(i + 1)
 		if err != nil {
@@ -174,7 +179,6 @@ func (r *run) work(ctx context.Context) error {
 			return err
 		}
 	}
-	wg.Go(func() { r.server.run(watching) })
 	return r.strikeAll(ctx, time.Now().Add(r.o.For))
 }
 
@@ -217,7 +221,7 @@ func (r *run) strikeAll(ctx context.Context, end time.Time) error {
 func (r *run) check() error {
 	for _, m := range r.members {
 		if text := m.crash(); text != "" {
-			return fmt.Errorf("a process ended: %s", text)
+			return ended(text)
 		}
 	}
 	if silent, err := r.server.outage(); silent > patience {
@@ -250,10 +254,12 @@ func (r *run) orderAll(o order) {
 }
 
 // leave ends all processes.
-func (r *run) leave() {
+func (r *run) leave() error {
 	var wg sync.WaitGroup
-	for _, m := range r.members {
-		wg.Go(m.end)
+	errs := make([]error, len(r.members))
+	for i, m := range r.members {
+		wg.Go(func() { errs[i] = m.end() })
 	}
 	wg.Wait()
+	return errors.Join(errs...)
 }
