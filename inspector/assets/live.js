@@ -14,7 +14,7 @@ function say(ms) {
   return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
 }
 
-const begun = new WeakMap(); // by clock: its start value and start time
+let begun = new WeakMap(); // by clock: its start value and start time
 function tick() {
   for (const clock of live.querySelectorAll(".clock")) {
     const value = clock.dataset.up ?? clock.dataset.down;
@@ -74,6 +74,7 @@ function open() {
     fresh.append(...new DOMParser().parseFromString(event.data, "text/html").body.childNodes);
     const focused = document.activeElement;
     patch(live, fresh);
+    begun = new WeakMap(); // values are of now, also those that have not changed
     if (focused !== document.activeElement && focused.isConnected) focused.focus({preventScroll: true}); // moving its row has removed the focus
     tick();
     state(true, "live");
