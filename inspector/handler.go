@@ -40,7 +40,7 @@ func Handler(insp *lockmw.Inspector, opts ...Option) http.Handler {
 		"": data, "key": data, "process": data, "redis": data,
 		"locks.json": data, "key.json": data, "process.json": data, "trends.json": data, "redis.json": data,
 		"live":            h.bounded(make(bound, mostStreams), h.serveLive),
-		"force-unlock":    h.serveForceUnlock,
+		"force-unlock":    h.bounded(requests, h.serveForceUnlock),
 		"release-process": h.bounded(requests, h.serveReleaseProcess),
 		"style.css":       asset("assets/style.css"),
 		"live.js":         asset("assets/live.js"),

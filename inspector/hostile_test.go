@@ -96,13 +96,7 @@ func forge(d *desk, hostile []string) (pages []string) {
 		check(err)
 		check(rdb.XAdd(ctx, &redis.XAddArgs{Stream: "lockmw:events", Values: []any{"process", name, "events", string(event)}}).Err())
 	}
-	d.wait(d.client(), "by:0")
-	tickets, err := rdb.HVals(ctx, "lockmw:{by:0}:tickets").Result()
-	check(err)
-	for i, id := range hostile {
-		check(rdb.HSet(ctx, "lockmw:{by:0}:tickets", id, tickets[0]).Err())
-		check(rdb.ZAdd(ctx, "lockmw:{by:0}:queue", redis.Z{Score: float64(1000 + i), Member: id}).Err())
-	}
+	check(d.queue("by:0", hostile...))
 	parkedtest.Park(d, rdb, "default", "lockmw:{by:0}", time.Now(), hostile...)
 
 	d.page = inspector.Handler(d.insp, inspector.WithForceUnlock(everybody)) // reads all of it immediately
@@ -118,6 +112,39 @@ func forge(d *desk, hostile []string) (pages []string) {
 		pages = append(pages, d.get("/release-process?process="+name, http.StatusConflict)) // its silence is not long enough
 	}
 	return pages
+}
+
+// queue makes a call wait for key, and copies its ticket under other ids.
+func (d *desk) queue(key string, ids ...string) error {
+	d.Helper()
+	d.wait(d.client(), key)
+	rdb := d.server.NewClient(d)
+	tickets, err := rdb.HVals(d.Context(), "lockmw:{"+key+"}:tickets").Result()
+	for i, id := range ids {
+		err = errors.Join(err, rdb.HSet(d.Context(), "lockmw:{"+key+"}:tickets", id, tickets[0]).Err(),
+			rdb.ZAdd(d.Context(), "lockmw:{"+key+"}:queue", redis.Z{Score: float64(1000 + i), Member: id}).Err())
+	}
+	return err
+}
+
+// Each of many streams keeps a page in memory.
+func TestAPageHasABoundedNumberOfRows(t *testing.T) {
+	d := newDesk(t)
+	usertest.Lock(d, d.Context(), d.client(), "user:42")
+	ids := make([]string, 300)
+	for i := range ids {
+		ids[i] = fmt.Sprint("ticket ", i)
+	}
+	if err := d.queue("user:42", ids...); err != nil {
+		t.Fatal(err)
+	}
+	page := d.get("/key?key=user:42", http.StatusOK)
+	if n := strings.Count(page, `data-title="Position"`); n != 200 || !strings.Contains(page, "200 of 301") {
+		t.Errorf("%d rows:\n%.3000s", n, page)
+	}
+	if l := d.json("/key.json?key=user:42", http.StatusOK).Lock; len(l.Waiters) != 301 {
+		t.Errorf("JSON has %d waiters", len(l.Waiters))
+	}
 }
 
 // Anybody may write a number that no process writes.

@@ -51,6 +51,11 @@ func (l *lock) First() *holder {
 // More returns the number of further holders.
 func (l *lock) More() int { return max(len(l.Holders)-1, 0) }
 
+// The rows that a page shows. JSON has all rows.
+func (l *lock) SomeHolders() []holder { return l.Holders[:min(len(l.Holders), mostShown)] }
+func (l *lock) SomeWaiters() []waiter { return l.Waiters[:min(len(l.Waiters), mostShown)] }
+func (l *lock) SomeKept() []kept      { return l.Kept[:min(len(l.Kept), mostShown)] }
+
 type holder struct {
 	Owner       string    `json:"owner"`
 	Process     string    `json:"process"`

@@ -24,7 +24,7 @@ const (
 	// mostWatched is the number of keys of a process that are read every second. That is enough, because the leases of a dead process
 	// expire together.
 	mostWatched = 64
-	// mostShown is the maximum number of rows in each table of a process's page.
+	// mostShown is the maximum number of rows in each table of the page of a process or a key.
 	mostShown = 200
 )
 
