@@ -2,6 +2,7 @@ package asynqmw
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -84,8 +85,9 @@ func (g *guard) stateOf(a *attempt, id string) string {
 	return state
 }
 
-// restoreFor is how long restoreLater waits until asynq has archived a task that was set aside.
-const restoreFor = 10 * time.Second
+// restoreFor is how long restoreLater waits until asynq has archived a task that was set aside. If asynq cannot reach Redis at that
+// moment, its recoverer does so after the lease of the task (30 s), its own margin (30 s) and its interval (a minute).
+const restoreFor = 3 * time.Minute
 
 // restoreLater puts a task that was set aside back into state retry after asynq has archived it. asynq then ends the attempt's
 // context.
@@ -103,13 +105,14 @@ func (g *guard) restoreLater(a *attempt, busy *busyError) {
 				return
 			}
 			if time.Now().After(end) {
-				if err != nil {
-					g.logger().WarnContext(context.WithoutCancel(a.ctx), "asynqmw: a task on its last attempt stays archived, although only its lock was busy", "queue", a.queue, "task", a.id, "error", err)
+				if err == nil {
+					err = errors.New("asynq has not archived it yet")
 				}
+				g.logger().WarnContext(context.WithoutCancel(a.ctx), "asynqmw: a task on its last attempt stays archived, although only its lock was busy", "queue", a.queue, "task", a.id, "error", err)
 				return
 			}
 			time.Sleep(pause)
-			pause = min(2*pause, time.Second/2)
+			pause = min(2*pause, time.Second)
 		}
 	}()
 }

@@ -53,6 +53,52 @@ func isLook(cmds []redis.Cmder) bool {
 	})
 }
 
+// During a quarantine, or without enough replicas, a lock seems to be free and cannot be had. Each task that is woken spends a retry.
+func TestFewTasksAreWokenWhileNoLockCanBeHad(t *testing.T) {
+	inBubble(t, func(t *testing.T, on asynq.RedisConnOpt) {
+		s := on.(pipedRedis).s
+		q := newQueue(t, on)
+		release := usertest.Occupy(t, usertest.Client(t, s), "item:7")
+		var sick atomic.Bool
+		rdb := s.NewClient(t)
+		rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+			if sick.Load() && cmds[0].Name() == "evalsha" && !isInQueue(cmds) {
+				return refusal("MISCONF Redis is configured to save RDB snapshots")
+			}
+			return send()
+		}))
+		startServer(t, on, parked(2), asynqmw.WithLock(usertest.ClientOf(t, rdb), byItem)(handle(func(context.Context) error { return nil })))
+		var ids []string
+		for range 20 {
+			ids = append(ids, q.fulfil("7"))
+		}
+		q.awaitParked(ids...)
+		sick.Store(true)
+		release()
+		time.Sleep(10 * time.Second)
+		spent := 0
+		for _, id := range ids {
+			if info, err := q.inspector.GetTaskInfo("default", id); err == nil {
+				spent += info.Retried
+			}
+		}
+		if spent == 0 || spent > 4 {
+			t.Errorf("%d tasks have spent a retry in 10 s", spent)
+		}
+		sick.Store(false)
+		for _, id := range ids {
+			q.outages[id]++
+		}
+		q.awaitDone(ids...)
+	})
+}
+
+// A refusal is an error answer of Redis.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
 // startLookers starts servers in a bubble, one after the other, while the locks of two items are held. The first one parks a task
 // for each item and so has the turn. In the end only the last one has workers.
 func startLookers(t *testing.T, opt asynq.RedisConnOpt, n int, h asynq.Handler) (all []*looker, release []func()) {

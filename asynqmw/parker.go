@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/parked"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // A parker parks and wakes the tasks of a server that wait for locks of one Redis. A task that meets a busy lock leaves its worker
@@ -34,6 +34,7 @@ type parker struct {
 	mu    sync.Mutex
 	stats map[parked.ListID]*keyStats // of locks with parked tasks
 	looks map[string]*lookState       // by queue
+	sick  time.Time                   // no task is woken until then
 }
 
 // keyStats describes the tasks on one list.
@@ -62,6 +63,10 @@ const (
 	// maxTries is how often a wake is repeated for tasks on their way back into the queue: after a millisecond, then twice as long
 	// each time.
 	maxTries = 5
+	// maxGone limits the tasks that are remembered until Redis hears that they have got a lock.
+	maxGone = 1000
+	// sickFor is how long no task is woken after a lock could not be granted for another reason than a holder. Each would fail.
+	sickFor = 5 * time.Second
 )
 
 // track returns the stats of a lock with parked tasks; nil if too many locks are tracked.
@@ -166,6 +171,12 @@ func (p *parker) continueWake(w parked.ListID, s *keyStats, n int, when parked.W
 		s.gone = nil
 		p.mu.Unlock()
 		done, err := p.store.Wake(w, n, when, gone)
+		if err != nil {
+			p.mu.Lock()
+			s.gone = append(gone, s.gone...)
+			s.gone = s.gone[max(len(s.gone)-maxGone, 0):]
+			p.mu.Unlock()
+		}
 		if parked.IsUndeclared(err) {
 			p.note(context.Background(), w.Queue, "", parked.Unknown, err)
 		}
@@ -194,8 +205,12 @@ func (p *parker) beginWake(w parked.ListID, when parked.When) (n int, s *keyStat
 	defer p.mu.Unlock()
 	s = p.stats[w]
 	switch {
-	case s == nil:
+	case time.Now().Before(p.sick):
 		return 0, nil
+	case s == nil && when == parked.Ahead:
+		return 0, nil
+	case s == nil: // too many are tracked
+		return 1, &keyStats{waking: true}
 	case s.waking:
 		s.again = s.again || when == parked.Anyway
 		return 0, s
@@ -214,10 +229,30 @@ func (p *parker) endWake(w parked.ListID, s *keyStats, noneLeft bool) (again boo
 	defer p.mu.Unlock()
 	again = s.again && !noneLeft
 	s.again, s.waking = false, again
-	if noneLeft && s.waiting == 0 {
+	if noneLeft && s.waiting == 0 && p.stats[w] == s {
 		delete(p.stats, w)
 	}
 	return again
+}
+
+// prune drops the stats of lists of a queue that are none of all: another server has woken their last tasks.
+func (p *parker) prune(queue string, all []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	listed := make(map[string]bool, len(all))
+	for _, lock := range all {
+		listed[lock] = true
+	}
+	maps.DeleteFunc(p.stats, func(w parked.ListID, s *keyStats) bool {
+		return w.Queue == queue && !listed[w.Lock] && s.waiting == 0 && !s.waking && len(s.gone) == 0
+	})
+}
+
+// noteUnavailable is called after a lock could not be granted although Redis may show it as free.
+func (p *parker) noteUnavailable() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sick = time.Now().Add(sickFor)
 }
 
 // depth returns how many tasks may wait in workers: normally one, none if holds are long, and more if holds are shorter than the
@@ -303,7 +338,7 @@ func (s *parkerState) isOff() bool {
 func (s *parkerState) note(what parked.Action, err error) (why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, refused := errors.AsType[redis.Error](err)
+	refused := transport.IsReply(err) && !transport.IsTemporary(err) && !transport.IsFull(err)
 	switch {
 	case s.forever:
 		return nil

@@ -164,6 +164,9 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Li
 		t = g.lock(a, mustWait, opts...)
 	}
 	leave()
+	if p != nil && errors.Is(t.err, lockmw.ErrUnavailable) {
+		p.noteUnavailable()
+	}
 	if mustWait || a.ctx.Err() != nil {
 		return t
 	}

@@ -94,8 +94,8 @@ const (
 	arrival = 2 * time.Second
 	// callTimeout bounds a call to Redis.
 	callTimeout = 2 * time.Second
-	// looksAtMost is the greatest number of locks that are checked together.
-	looksAtMost = 1000
+	// MostLists is the greatest number of lists that Look returns.
+	MostLists = 1000
 )
 
 var (

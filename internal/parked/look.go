@@ -36,7 +36,7 @@ func (s Store) EndTurn(ctx context.Context, queue, id string) error {
 func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) (locks []string, turn bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	got, err := lookScript.Run(ctx, s.Redis, []string{TurnOf(queue), LocksOf(queue)}, id, lasts.Milliseconds(), looksAtMost).Slice()
+	got, err := lookScript.Run(ctx, s.Redis, []string{TurnOf(queue), LocksOf(queue)}, id, lasts.Milliseconds(), MostLists).Slice()
 	if err != nil {
 		return nil, false, err
 	}

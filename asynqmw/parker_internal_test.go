@@ -1,0 +1,68 @@
+package asynqmw
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/parked"
+)
+
+// answered is the answer of a server.
+type answered string
+
+func (a answered) Error() string { return string(a) }
+func (answered) RedisError()     {}
+
+var _ redis.Error = answered("")
+
+// A fail-over ends in seconds, so it is no reason to wake no task for a minute.
+func TestOnlyALastingRefusalStopsParking(t *testing.T) {
+	for text, stops := range map[string]bool{
+		"LOADING Redis is loading the dataset in memory": false, "READONLY You can't write against a read only replica.": false,
+		"CLUSTERDOWN The cluster is down": false, "TRYAGAIN Multiple keys request during rehashing of slot": false,
+		"OOM command not allowed when used memory > 'maxmemory'.":          false,
+		"NOPERM this user has no permissions to run the 'evalsha' command": true, "ERR unknown command 'evalsha'": true,
+	} {
+		var s parkerState
+		_ = s.note(parked.Unknown, answered(text))
+		if s.isOff() != stops {
+			t.Errorf("after %q it is off: %t", text, !stops)
+		}
+	}
+	var s parkerState
+	_ = s.note(parked.Unknown, errors.New("connection refused"))
+	if s.isOff() {
+		t.Error("it is off after a broken connection")
+	}
+}
+
+// Another server may end the last task of a list, of which this one learns only by a check.
+func TestListsThatAreGoneAreForgotten(t *testing.T) {
+	p := &parker{stats: make(map[parked.ListID]*keyStats), server: &server{workers: 2}}
+	at := func(queue string, i int) parked.ListID {
+		return parked.ListID{Queue: queue, Lock: fmt.Sprint("lock ", i)}
+	}
+	for i := range maxStats - 1 {
+		p.track(at("default", i))
+	}
+	p.track(at("other", 1))
+	if p.track(at("default", maxStats)) != nil {
+		t.Fatal("more lists are tracked than may be")
+	}
+	if n, _ := p.beginWake(at("default", maxStats), parked.Anyway); n != 1 {
+		t.Errorf("%d tasks of a list that is not tracked are woken, want 1", n)
+	}
+	p.track(at("default", 2)).waiting = 1
+	p.prune("default", []string{"lock 1"})
+	for _, w := range []parked.ListID{at("default", 1), at("default", 2), at("other", 1)} {
+		if p.stats[w] == nil {
+			t.Errorf("%v is forgotten", w)
+		}
+	}
+	if n := len(p.stats); n != 3 {
+		t.Errorf("%d lists are tracked, want 3", n)
+	}
+}
