@@ -265,6 +265,21 @@ func TestALostAnswerToTheReleaseIsNoLoss(t *testing.T) {
 	})
 }
 
+// A firewall has forgotten a connection of the pool: what is sent over it is never answered.
+func TestAConnectionThatSwallowsARenewalLosesNoHold(t *testing.T) {
+	each(t, func(s *scene) {
+		ctx, hold := s.lock(lockmw.WithLease(4 * time.Second))
+		for _, key := range s.keys {
+			s.wire.Withhold(key + "\r\n")
+		}
+		time.Sleep(10 * time.Second)
+		if ctx.Err() != nil {
+			s.Errorf("the hold has ended: %v", context.Cause(ctx))
+		}
+		usertest.Unlock(s, hold)
+	})
+}
+
 func TestTheHoldEndsWhenTheLockOfLockmwIsLost(t *testing.T) {
 	each(t, func(s *scene) {
 		ctx, hold := s.lock(lockmw.WithLease(9 * time.Second))

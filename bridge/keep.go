@@ -10,6 +10,9 @@ import (
 	"github.com/lockmw/go/internal/pause"
 )
 
+// renewalTries is the number of tries, of which each may fail, that fit into a lease.
+const renewalTries = 12
+
 // keep renews the old key until the hold ends. The lock of lockmw is renewed by its own watchdog.
 func (h *hold) keep() {
 	for h.ctx.Err() == nil {
@@ -23,7 +26,10 @@ func (h *hold) keep() {
 		if h.ctx.Err() != nil || h.Req.Fixed {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(h.ctx, clock.Until(h.ownDeadline()))
+		h.mu.Lock()
+		try := max(h.lease/renewalTries, releaseTry) // a connection may swallow a command; the next try takes another one
+		h.mu.Unlock()
+		ctx, cancel := context.WithTimeout(h.ctx, min(clock.Until(h.ownDeadline()), try))
 		err := h.renewOld(ctx)
 		cancel()
 		if err != nil && h.ctx.Err() == nil {
@@ -53,7 +59,7 @@ func (h *hold) renewOld(ctx context.Context) error {
 	defer func() { <-h.renewing }()
 	h.mu.Lock()
 	lease := h.lease
-	h.renewAt = clock.Now().Add(max(lease/12, 10*time.Millisecond)) // if this try fails
+	h.renewAt = clock.Now().Add(max(lease/renewalTries, 10*time.Millisecond)) // if this try fails
 	h.mu.Unlock()
 	sent := clock.Now()
 	t := h.old.renew(ctx, lease)
