@@ -1,7 +1,9 @@
 package locklog
 
 import (
+	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -64,8 +66,18 @@ func (q *queue) remove(s *attempt) {
 func (q *queue) logLate() {
 	late, moments := q.takeLate()
 	for i, s := range late {
-		q.log(s, &moments[i])
+		q.logOne(s, &moments[i])
 	}
+}
+
+// logOne logs an attempt. A panic of the logger's handler must not end the process; in a call for a lock lockmw recovers it.
+func (q *queue) logOne(s *attempt, m *moment) {
+	defer func() {
+		if v := recover(); v != nil {
+			fmt.Fprintf(os.Stderr, "locklog: the handler of the logger panicked: %v\n", v)
+		}
+	}()
+	q.log(s, m)
 }
 
 // takeLate takes the attempts that have become late off the queue.

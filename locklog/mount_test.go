@@ -153,6 +153,20 @@ func TestAHandlerThatPanicsDoesNotHarmTheLock(t *testing.T) {
 	})
 }
 
+// A timer logs a hold that lasts: nobody else would recover its panic.
+func TestAHandlerThatPanicsInATimerEndsNothing(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // where the seam reports it
+	synctest.Test(t, func(t *testing.T) {
+		logger := slog.New(panicking{slog.DiscardHandler})
+		local := lockmw.NewLocal(lockmw.WithObserver(locklog.New(logger, locklog.WithLongHold(time.Second))))
+		_, hold := usertest.Lock(t, t.Context(), local, "item:7")
+		time.Sleep(2 * time.Second)
+		usertest.Unlock(t, hold)
+	})
+}
+
 // Callbacks that come out of turn say nothing, and do no harm.
 func TestCallbacksOutOfTurn(t *testing.T) {
 	j := newJournal(t, locklog.WithSlowWait(0), locklog.WithLongHold(0))

@@ -38,6 +38,7 @@ type Attempt[O, Self any] struct {
 
 	Started time.Time     // start of the call
 	Waited  time.Duration // how long the call waited for the lock
+	granted time.Duration // from Started until the process knew of the hold; of the later keys of a LockAll, Waited began before Started
 	Token   int64         // of the hold
 }
 
@@ -82,13 +83,14 @@ func (a *Attempt[O, Self]) Awaits(key string) bool { return a.Is(Waiting) && a.k
 
 // Acquire records the hold of the call.
 func (a *Attempt[O, Self]) Acquire(g *lockmw.Acquisition) {
+	a.granted = time.Since(a.Started)
 	if a.Waited = g.Waited; g.Hold != nil {
 		a.Token = g.Hold.Token()
 	}
 }
 
 // Held returns how long the lock has been held.
-func (a *Attempt[O, Self]) Held() time.Duration { return time.Since(a.Started) - a.Waited }
+func (a *Attempt[O, Self]) Held() time.Duration { return time.Since(a.Started) - a.granted }
 
 // WaitedUntil returns how long a call that failed with err has waited.
 func (a *Attempt[O, Self]) WaitedUntil(err error) time.Duration {

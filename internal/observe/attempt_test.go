@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lockmw/go/internal/observe"
+	"github.com/lockmw/go/lockmw"
 )
 
 type attempt struct {
@@ -47,6 +50,18 @@ func TestAnObserverFindsItsInnermostAttempt(t *testing.T) {
 	if outer.Value(key{}) != "value" || foreign.Value(key{}) != "inner" {
 		t.Error("values of the caller's context are not found")
 	}
+}
+
+// The attempts of the later keys of a LockAll start when all are answered, and have waited from the start of the call.
+func TestAHoldLastsFromItsGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := new(observer).begin(t.Context(), "item:7")
+		a.Acquire(&lockmw.Acquisition{Waited: 3 * time.Second})
+		time.Sleep(time.Second)
+		if held := a.Held(); held != time.Second || a.Waited != 3*time.Second {
+			t.Errorf("held for %v after a wait of %v", held, a.Waited)
+		}
+	})
 }
 
 func TestAnAttemptGoesThroughItsPhases(t *testing.T) {
