@@ -10,7 +10,7 @@ how long. An Inspector shows only the present; this package answers what happene
 
 Without such an observer no events are recorded. A [History] reads them:
 
-	for e, err := range lockevents.NewHistory(insp).Follow(ctx, "user:42") {
+	for e, err := range lockevents.NewHistory(insp).Follow(ctx, "user:42", 10) {
 		…
 	}
 

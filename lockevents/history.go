@@ -36,12 +36,22 @@ const pageSize = 100
 // until it has n events, so it reads all of the stream if there are fewer. Without a stream it returns none. An error wraps that
 // of Redis.
 func (h *History) Recent(ctx context.Context, key string, n int) (events []Event, err error) {
+	events, _, err = h.recent(ctx, key, n)
+	return events, err
+}
+
+// recent is Recent, and returns the id of the last entry of the stream at that time, or "0" if there is none.
+func (h *History) recent(ctx context.Context, key string, n int) (events []Event, lastID string, err error) {
 	if n <= 0 {
-		return nil, nil
+		return nil, "", nil
 	}
+	lastID = "0"
 	for page, err := range h.Back(ctx, "") {
 		if err != nil {
-			return nil, err
+			return nil, "", err
+		}
+		if lastID == "0" {
+			lastID = page.LastID
 		}
 		for _, e := range page.Events {
 			if key == "" || e.Key == key {
@@ -53,7 +63,7 @@ func (h *History) Recent(ctx context.Context, key string, n int) (events []Event
 		}
 	}
 	SortByTime(events)
-	return events[max(len(events)-n, 0):], nil
+	return events[max(len(events)-n, 0):], lastID, nil
 }
 
 // SortByTime sorts events by At. In the stream, the events of several processes are not in order.
@@ -118,12 +128,21 @@ func eventsOf(entry redis.XMessage) []Event {
 // blocks is how long one command waits for an event at the server. It takes a connection of the pool meanwhile.
 const blocks = time.Second
 
-// Follow yields the events of key, or of all keys if key is "", from now on, until ctx ends. It yields at most one error, which
-// wraps that of Redis, and then ends. The end of ctx is not an error. Follow uses a connection of the redis client's pool.
-func (h *History) Follow(ctx context.Context, key string) iter.Seq2[Event, error] {
+// Follow yields the last n events of key, or of all keys if key is "", as Recent does, and then each new one, until ctx ends. It yields
+// at most one error, which wraps that of Redis, and then ends. The end of ctx is not an error. Follow uses a connection of the redis
+// client's pool.
+func (h *History) Follow(ctx context.Context, key string, n int) iter.Seq2[Event, error] {
 	option.NotNil(h.rdb, "lockevents: the History was not made by NewHistory")
 	return func(yield func(Event, error) bool) {
-		last, err := h.lastID(ctx)
+		events, last, err := h.recent(ctx, key, n)
+		if n <= 0 {
+			last, err = h.lastID(ctx)
+		}
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
 		for err == nil {
 			var streams []redis.XStream
 			streams, err = h.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{h.stream, last}, Count: pageSize, Block: blocks}).Result()

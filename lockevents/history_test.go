@@ -42,6 +42,36 @@ func TestRecentReadsAsFarBackAsNeeded(t *testing.T) {
 	})
 }
 
+// What happens while the last events are read is new.
+func TestFollowLeavesNoGapAfterTheLastEvents(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
+		b := newBook(t, s)
+		add := func(label string) {
+			line := fmt.Sprintf(`{"at_us":%d,"event":"lost","key":"user:42","label":%q}`, time.Now().UnixMicro(), label)
+			if err := b.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "lockmw:events", Values: []any{"process", "web:1", "events", line}}).Err(); err != nil {
+				t.Error(err)
+			}
+		}
+		add("old")
+		add("last")
+		var labels []string
+		for e, err := range b.history.Follow(t.Context(), "user:42", 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if labels = append(labels, e.Label); len(labels) > 1 {
+				break
+			}
+			add("meanwhile")
+		}
+		if got := strings.Join(labels, " "); got != "last meanwhile" {
+			t.Errorf("the events are %q", got)
+		}
+	})
+}
+
 func TestFollowYieldsWhatHappensFromNowOn(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
@@ -62,7 +92,7 @@ func TestFollowYieldsWhatHappensFromNowOn(t *testing.T) {
 		following, seen := make(chan struct{}), make(chan lockevents.Event)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			for e, err := range b.history.Follow(ctx, "user:43") {
+			for e, err := range b.history.Follow(ctx, "user:43", 0) {
 				if err != nil {
 					t.Error(err)
 				}

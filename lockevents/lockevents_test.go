@@ -276,7 +276,7 @@ func TestAServerThatFailsIsToldOfAndDropsEvents(t *testing.T) {
 		if _, err := b.history.Recent(t.Context(), "", 1); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 			t.Errorf("Recent: %v", err)
 		}
-		for _, err := range b.history.Follow(t.Context(), "") {
+		for _, err := range b.history.Follow(t.Context(), "", 0) {
 			if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 				t.Errorf("Follow: %v", err)
 			}
@@ -304,6 +304,19 @@ func TestACloseThatFailsSaysSo(t *testing.T) {
 		}
 		if n := len(b.recent("", 10)); n != 1 {
 			t.Errorf("%d events", n)
+		}
+	})
+}
+
+func TestACloseWhoseWriteFailsSaysSo(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		b := newBook(t, s, lockevents.WithLogger(slog.New(slog.DiscardHandler)))
+		o, a := b.Observer(), lockmw.Attempt{Key: "user:42"}
+		o.Acquired(o.Start(t.Context(), a), a, lockmw.Acquisition{})
+		s.Mini.SetError("OOM command not allowed")
+		defer s.Mini.SetError("")
+		if err := b.Close(); err == nil || !strings.Contains(err.Error(), "OOM") {
+			t.Errorf("Close: %v", err)
 		}
 	})
 }

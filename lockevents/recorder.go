@@ -58,7 +58,8 @@ type Recorder struct {
 	mu      sync.Mutex
 	pending []Event
 	dropped int
-	writing bool // an entry is being written, or about to be
+	closing error // of a write after Close began
+	writing bool  // an entry is being written, or about to be
 	closed  bool
 	idle    sync.Cond // writing has become false
 }
@@ -113,6 +114,9 @@ func (r *Recorder) write() {
 	r.mu.Lock()
 	if err != nil {
 		r.dropped += len(events) + dropped
+		if r.closed {
+			r.closing = err
+		}
 	}
 	if len(r.pending) > 0 && !r.closed {
 		time.AfterFunc(every, r.write)
@@ -140,12 +144,21 @@ func (r *Recorder) send(ctx context.Context, events []Event, dropped int) error 
 	if dropped > 0 {
 		values = append(values, "dropped", dropped)
 	}
-	_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.XAdd(ctx, &redis.XAddArgs{Stream: r.stream, MaxLen: r.length, Approx: true, Values: values})
-		p.PExpire(ctx, r.stream, kept)
-		return nil
-	})
-	return err
+	result := make(chan error, 1)
+	go func() { // go-redis may wait longer for an answer
+		_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.XAdd(ctx, &redis.XAddArgs{Stream: r.stream, MaxLen: r.length, Approx: true, Values: values})
+			p.PExpire(ctx, r.stream, kept)
+			return nil
+		})
+		result <- err
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("lockevents: Redis has not answered: %w", ctx.Err())
+	}
 }
 
 // Close writes the buffered events, and returns their error if that fails. It takes a few seconds at most. Close it after the
@@ -156,10 +169,10 @@ func (r *Recorder) Close() error {
 	for r.writing {
 		r.idle.Wait()
 	}
-	events, dropped := r.pending, r.dropped
-	r.pending, r.dropped = nil, 0
+	events, dropped, lost := r.pending, r.dropped, r.closing
+	r.pending, r.dropped, r.closing = nil, 0, nil
 	r.mu.Unlock()
-	return r.send(context.Background(), events, dropped)
+	return errors.Join(lost, r.send(context.Background(), events, dropped))
 }
 
 // A Taken is a hold that an operator has released by force.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,9 @@ Only programs that use package lockevents record events. For other programs use 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				r.key = args[0]
+				if err := checkKey(r.key); err != nil {
+					return err
+				}
 			}
 			switch {
 			case r.most < 0:
@@ -76,6 +80,9 @@ func (r *reading) run(ctx context.Context) error {
 		return err
 	}
 	history := lockevents.NewHistory(inspector)
+	if r.follow {
+		return r.tellAll(history.Follow(ctx, r.key, r.most))
+	}
 	events, err := history.Recent(ctx, r.key, r.most)
 	if err != nil {
 		return err
@@ -85,16 +92,15 @@ func (r *reading) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if !r.follow {
-		if len(events) == 0 {
-			return &statusError{statusNothing, r.none()}
-		}
-		return nil
+	if len(events) == 0 {
+		return &statusError{statusNothing, r.none()}
 	}
-	if err := r.out.Flush(); err != nil {
-		return err
-	}
-	for e, err := range history.Follow(ctx, r.key) {
+	return nil
+}
+
+// tellAll prints events as they come, until an interrupt.
+func (r *reading) tellAll(events iter.Seq2[lockevents.Event, error]) error {
+	for e, err := range events {
 		if err == nil {
 			err = r.tell(&e)
 		}
@@ -105,7 +111,7 @@ func (r *reading) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil // an interrupt ends it
+	return nil
 }
 
 func (r *reading) none() safe {
