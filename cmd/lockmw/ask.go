@@ -18,8 +18,9 @@ func (c *command) ask(ctx context.Context, otherwise string, question func(io.Wr
 	}
 	out := c.forOperator()
 	question(out)
-	if err := out.Flush(); err != nil {
-		return err
+	notConfirmed := &statusError{statusUnconfirmed, say("not confirmed: %s", safe(otherwise))}
+	if out.Flush() != nil {
+		return notConfirmed // nobody saw the question
 	}
 	line, ok := c.readLine(ctx)
 	if !ok {
@@ -28,7 +29,7 @@ func (c *command) ask(ctx context.Context, otherwise string, question func(io.Wr
 	if line = strings.ToLower(line); line == "yes" || line == "y" {
 		return nil
 	}
-	return &statusError{statusUnconfirmed, say("not confirmed: %s", safe(otherwise))}
+	return notConfirmed
 }
 
 // forOperator returns the output for questions and progress: with --json, standard output is for a program.

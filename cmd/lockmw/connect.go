@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/go/internal/doctor"
 )
 
 // An address is the location of Redis with the credentials. The processes of verify get its exported fields as JSON.
@@ -205,12 +207,7 @@ func (a *address) connect(ctx context.Context, timeout time.Duration, s *secrets
 			return nil, err
 		}
 	}
-	asked := time.Now()
-	now, err := conn.client.Time(ctx).Result()
-	if err == nil {
-		conn.ahead = now.Sub(asked.Add(time.Since(asked) / 2))
-	}
-	if err != nil && !redis.IsPermissionError(err) {
+	if conn.ahead, _, err = doctor.ReadClock(ctx, conn.client); err != nil && !redis.IsPermissionError(err) {
 		conn.close()
 		return nil, p.explain(ctx, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/lockmw/go/internal/doctor"
+	"github.com/lockmw/go/internal/keyed"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -33,6 +34,14 @@ func (e *statusError) Error() string { return string(e.text) }
 
 func usage(format string, args ...any) error {
 	return &statusError{statusUsage, say(format, args...)}
+}
+
+// checkKey returns an error if no lock can have this key.
+func checkKey(key string) error {
+	if err := keyed.Check(key); err != nil {
+		return usage("%v", err)
+	}
+	return nil
 }
 
 // exitStatus prints an error for the operator, with a hint if there is one, and returns the exit status for it.

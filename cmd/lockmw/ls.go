@@ -132,7 +132,10 @@ func (l *list) print(r *lockRecord) error {
 	holder, held, ttl := "-", "-", "-"
 	if len(r.Holders) > 0 {
 		h := r.Holders[0]
-		holder, held, ttl = short(who(h.Label, h.Process), 50), ago(h.Held), ago(h.TTL)
+		holder, held, ttl = who(h.Label, h.Process), ago(h.Held), ago(h.TTL)
+		if l.table.width > 0 {
+			holder = short(holder, 50)
+		}
 		if n := len(r.Holders); n > 1 {
 			holder = fmt.Sprintf("%s (+%d)", holder, n-1)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmw/go/fairlock"
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -151,6 +152,17 @@ func TestAClosedPipeHidesNoFailure(t *testing.T) {
 	if status := run(t.Context(), c, []string{"doctor", "--read-only", "--redis", s.Addr()}); status != statusUnfit {
 		t.Errorf("doctor exits with %d", status)
 	}
+	take(t, newClient(t, s), "user:1")
+	var lock lockRecord
+	if err := json.Unmarshal([]byte(lockmwOn(t, s, "show", "user:1", "--json").out), &lock); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody saw it free, or the question.
+	for args, want := range map[string]int{"watch user:1 --until-free": statusFailed, "unlock user:1 --holder " + lock.Holders[0].ID: statusUnconfirmed} {
+		if status := run(t.Context(), c, append(strings.Fields(args), "--redis", s.Addr())); status != want {
+			t.Errorf("%s exits with %d, want %d", args, status, want)
+		}
+	}
 	closedByRedis := &net.OpError{Op: "write", Net: "tcp", Err: &wrapped{syscall.EPIPE}}
 	if status := (&command{io: c}).exitStatus(t.Context(), fmt.Errorf("%w: %w", lockmw.ErrUnavailable, closedByRedis)); status != statusFailed {
 		t.Errorf("after a broken connection the exit status is %d", status)
@@ -172,7 +184,23 @@ func TestAMistakenValueIsNoEmptyResult(t *testing.T) {
 		}
 		cancel()
 	}
+	for _, key := range []string{"", strings.Repeat("x", 1025)} {
+		for _, command := range []string{"show", "watch", "unlock", "history", "tasks"} {
+			if r := lockmwOn(t, s, command, key); r.status != statusUsage {
+				t.Errorf("%s of a key of %d bytes exits with %d: %s%s", command, len(key), r.status, r.out, r.err)
+			}
+		}
+	}
 	lockmwOn(t, s, "ls", "--mode", "exclusive").want(t, statusDone, "user:1")
+}
+
+// A label may be long, and the end of a process' name says which one it is.
+func TestAPipeGetsWholeHolders(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	label := strings.Repeat("label-", 16) + "end"
+	usertest.Lock(t, t.Context(), newClient(t, s), "user:1", lockmw.WithLabel(label))
+	lockmwOn(t, s, "ls").want(t, statusDone, label+" @ ")
 }
 
 func TestAFilterMatches(t *testing.T) {

@@ -42,7 +42,7 @@ func TestRecording(t *testing.T) {
 		t.Skip("-record names no file")
 	}
 	shop := openShop(t)
-	s := newScreen(t.Context(), &eyes{inspector: shop.inspector, match: func(*lockRecord) bool { return true }, now: time.Now}, 0, time.Second)
+	s := newScreen(t.Context(), &eyes{inspector: shop.inspector, match: func(*lockRecord) bool { return true }, now: time.Now, hide: strings.Clone}, 0, time.Second)
 	s.where, s.prefix = "redis.internal:6379", "lockmw"
 	s.resize(recordColumns, recordLines)
 	messages := make(chan tea.Msg, 100)

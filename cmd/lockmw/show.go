@@ -25,21 +25,25 @@ nobody holds the lock. In Go, Key.LockKey returns the KEY to show. The answer an
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if err := checkKey(args[0]); err != nil {
+				return err
+			}
 			inspector, err := c.connect(ctx)
 			if err != nil {
 				return err
 			}
-			status, err := inspector.Get(ctx, args[0])
-			if err != nil {
-				return err
-			}
 			progress, done := c.progress(func(lockmw.ScanProgress) string { return "looking for kept places" })
-			status.Kept, err = inspector.Kept(ctx, args[0], lockmw.WithScanProgress(progress))
+			kept, err := inspector.Kept(ctx, args[0], lockmw.WithScanProgress(progress))
 			if done(); redis.IsPermissionError(err) {
 				printf(c.io.err, "lockmw: this user may not run SCAN: kept places are not shown\n")
 			} else if err != nil {
 				return err
 			}
+			status, err := inspector.Get(ctx, args[0]) // after the search, which may take long
+			if err != nil {
+				return err
+			}
+			status.Kept = kept
 			r := recordOf(status, c.conn.now())
 			c.readTasks(ctx, &r)
 			if c.json {

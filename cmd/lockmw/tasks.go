@@ -47,6 +47,11 @@ A task is parked (back in its queue), woken (on its way to a worker) or waiting 
   lockmw tasks order:1001 --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				if err := checkKey(args[0]); err != nil {
+					return err
+				}
+			}
 			inspector, err := c.connect(cmd.Context())
 			if err != nil {
 				return err

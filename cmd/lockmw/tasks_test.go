@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/test/parkedtest"
@@ -57,6 +61,29 @@ func TestShowSaysThatItMayNotReadTasks(t *testing.T) {
 	call{args: []string{"tasks", "--redis", s.Addr()}, env: env}.run(t.Context()).want(t, statusFailed, "NOPERM")
 }
 
+// The search for kept places may take long.
+func TestShowReadsTheLockLast(t *testing.T) {
+	t.Parallel()
+	s := redistest.Mini(t)
+	take(t, newClient(t, s), "item:7")
+	var mu sync.Mutex
+	var commands []string
+	s.Mini.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if command == "SCAN" || strings.HasPrefix(command, "EVAL") && slices.Contains(args, "lockmw:{item:7}") {
+			commands = append(commands, command)
+		}
+		return false
+	})
+	lockmwOn(t, s, "show", "item:7").want(t, statusDone, "item:7: 1 holder")
+	mu.Lock()
+	defer mu.Unlock()
+	if last := len(commands) - 1; last < 1 || commands[last] == "SCAN" || !slices.Contains(commands, "SCAN") {
+		t.Errorf("it runs %q", commands)
+	}
+}
+
 // Anybody may have written it.
 func TestShowShowsALockWhoseListOfTasksIsNone(t *testing.T) {
 	t.Parallel()
@@ -73,7 +100,7 @@ func TestShowShowsALockWhoseListOfTasksIsNone(t *testing.T) {
 func TestTopCountsNothingThatItCouldNotRead(t *testing.T) {
 	var out strings.Builder
 	top := &topping{command: &command{out: bufio.NewWriter(&out), conn: &connection{}}}
-	e := &eyes{match: func(*lockRecord) bool { return true }, now: time.Now}
+	e := &eyes{match: func(*lockRecord) bool { return true }, now: time.Now, hide: strings.Clone}
 	sight := e.sightOf(func(yield func(lockmw.Status, error) bool) { yield(lockmw.Status{}, lockmw.ErrUnavailable) }, topOrders[0].compare, memory{})
 	err := top.printSight(sight, nil, false)
 	if err != nil || !strings.Contains(out.String(), `"held":null,"waiting":null,`) || !strings.Contains(out.String(), `"error":"`) {
@@ -95,7 +122,7 @@ func TestACutListSaysHowManyAreMissing(t *testing.T) {
 
 	var out strings.Builder
 	top := &topping{command: &command{out: bufio.NewWriter(&out), conn: &connection{}}}
-	e := &eyes{match: func(*lockRecord) bool { return true }, now: time.Now}
+	e := &eyes{match: func(*lockRecord) bool { return true }, now: time.Now, hide: strings.Clone}
 	sight := e.sightOf(func(yield func(lockmw.Status, error) bool) {
 		for i := range topRows + 3 {
 			if !yield(lockmw.Status{Key: fmt.Sprint(i)}, nil) {

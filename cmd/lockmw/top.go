@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockmw/go/internal/pause"
+	"github.com/lockmw/go/internal/transport"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -90,7 +91,7 @@ func (t *topping) run(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, t.limit)
 		defer cancel()
 	}
-	e := &eyes{inspector: inspector, match: t.filter.match, now: t.conn.now}
+	e := &eyes{inspector: inspector, match: t.filter.match, now: t.conn.now, hide: t.secrets.hide}
 	if t.json {
 		return t.lines(ctx, e, topOrders[sort].compare)
 	}
@@ -227,6 +228,7 @@ type eyes struct {
 	inspector *lockmw.Inspector
 	match     func(*lockRecord) bool
 	now       func() time.Time
+	hide      func(string) string
 	part      atomic.Uint64 // progress of a scan, in thousandths
 }
 
@@ -267,9 +269,11 @@ func (e *eyes) sightOf(all iter.Seq2[lockmw.Status, error], compare func(a, b *t
 				s.err = err
 				return s
 			}
-			continue
 		}
 		l := lookAt(status, e.now())
+		if err != nil {
+			l.record.Error = e.hide(err.Error())
+		}
 		if !e.match(&l.record) {
 			continue
 		}
@@ -289,8 +293,8 @@ func (e *eyes) sightOf(all iter.Seq2[lockmw.Status, error], compare func(a, b *t
 func (e *eyes) lookAgain(ctx context.Context, keys []string) (looks []*look, err error) {
 	for _, key := range keys {
 		status, err := e.inspector.Get(ctx, key)
-		if errors.Is(err, lockmw.ErrWrongType) {
-			continue
+		if errors.Is(err, lockmw.ErrWrongType) || errors.Is(err, lockmw.ErrInvalidKey) || transport.IsReply(err) {
+			continue // a scan says why
 		}
 		if err != nil {
 			return looks, err

@@ -42,6 +42,9 @@ If the hold does not exist or has ended in the meantime, the command releases no
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			u.key = args[0]
+			if err := checkKey(u.key); err != nil {
+				return err
+			}
 			return u.run(cmd.Context())
 		},
 	}

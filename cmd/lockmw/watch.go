@@ -35,6 +35,9 @@ With --until-free the exit status is 0 only if the lock became free, and 1 if --
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.key = args[0]
+			if err := checkKey(w.key); err != nil {
+				return err
+			}
 			switch {
 			case w.interval < 10*time.Millisecond:
 				return usage("--interval: at least 10ms")
@@ -71,7 +74,9 @@ func (w *watching) run(ctx context.Context) error {
 			return err
 		}
 		for _, e := range l.next(status, err, w.conn.now()) {
-			if err := w.tell(e); err != nil {
+			if err := w.tell(e); err != nil && w.untilFree {
+				return &statusError{statusFailed, say("nobody reads the output any more, and %s was not seen free", w.key)}
+			} else if err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // clocksDiffer is the difference that clocks of servers may have: see docs/operations.md, Clocks of servers.
@@ -15,7 +17,7 @@ func (e *examination) checkClocks(ctx context.Context) {
 	type reading struct{ ahead, within time.Duration }
 	var all []reading
 	for _, s := range e.servers {
-		ahead, within, err := readClock(ctx, s)
+		ahead, within, err := ReadClock(ctx, s.client)
 		if err != nil {
 			e.noteOf(s, Unknown, Remedy(err), "TIME: %v", err)
 			continue
@@ -44,11 +46,11 @@ func (e *examination) checkClocks(ctx context.Context) {
 	}
 }
 
-// readClock returns the offset of a server's clock, ahead of this machine's, and the error bound of that value.
-func readClock(ctx context.Context, s *server) (ahead, within time.Duration, err error) {
+// ReadClock returns the offset of a server's clock, ahead of this machine's, and the error bound of that value.
+func ReadClock(ctx context.Context, client redis.Cmdable) (ahead, within time.Duration, err error) {
 	for range 3 { // the fastest answer is the most exact
 		begun := time.Now()
-		at, err := s.client.Time(ctx).Result()
+		at, err := client.Time(ctx).Result()
 		if err != nil {
 			return 0, 0, err
 		}
