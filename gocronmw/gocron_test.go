@@ -3,6 +3,7 @@ package gocronmw_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -283,6 +284,25 @@ func TestAnElectionThatCannotBeginIsReported(t *testing.T) {
 	defer e.Close()
 	usertest.Eventually(t, "the election ends", time.Minute, func() bool {
 		return errors.Is(e.IsLeader(t.Context()), lockmw.ErrInvalidOption)
+	})
+}
+
+// Credentials are changed, for example, and Redis refuses for a moment.
+func TestAnElectorTakesPartAgainAfterARefusal(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		s.Mini.SetError("NOPERM this user has no permissions to run the 'evalsha' command")
+		log := &usertest.Output{}
+		e := gocronmw.Elect(t.Context(), usertest.Client(t, s, lockmw.WithLogger(log.Logger())), "lead:cron")
+		defer e.Close()
+		time.Sleep(time.Minute)
+		if err := e.IsLeader(t.Context()); !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(log.String(), "the election failed") {
+			t.Errorf("during the refusal: %v; logged: %s", err, log)
+		}
+		s.Mini.SetError("")
+		time.Sleep(time.Minute)
+		if err := e.IsLeader(t.Context()); err != nil {
+			t.Errorf("after the refusal: %v", err)
+		}
 	})
 }
 
