@@ -16,7 +16,7 @@ func TestTheNextTimeIsAfterTheLastOne(t *testing.T) {
 	}
 	for _, ahead := range []time.Duration{0, 24 * time.Hour} {
 		last := hourly.Next(time.Now().Add(ahead))
-		if at := next(hourly, last); !at.After(last) {
+		if at := next(hourly, last, time.Now()); !at.After(last) {
 			t.Errorf("after %v comes %v", last, at)
 		}
 	}
@@ -34,9 +34,13 @@ func TestTheWaitFollowsAStepOfTheClock(t *testing.T) {
 					}
 					return time.Now().Add(step)
 				}
-				at := now().Add(time.Hour)
-				if !await(t.Context(), at, now) {
-					t.Error("the wait ended with its context")
+				hourly, err := cron.ParseStandard("CRON_TZ=UTC 0 * * * *")
+				if err != nil {
+					t.Fatal(err)
+				}
+				at, err := await(t.Context(), hourly, time.Time{}, now)
+				if err != nil {
+					t.Errorf("the wait ended with %v", err)
 				}
 				if late := now().Sub(at); late < 0 || late > rereadEvery {
 					t.Errorf("the job starts %v after its time", late)
@@ -44,4 +48,25 @@ func TestTheWaitFollowsAStepOfTheClock(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A machine starts with a clock that is hours ahead, and corrects it. The times that it had taken for past are still to come.
+func TestTheNextTimeIsChosenAgainAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hourly, err := cron.ParseStandard("CRON_TZ=UTC 30 * * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now() // midnight
+		now := func() time.Time {
+			if time.Since(began) < time.Minute {
+				return time.Now().Add(8 * time.Hour)
+			}
+			return time.Now()
+		}
+		at, err := await(t.Context(), hourly, time.Time{}, now)
+		if want := began.Add(30 * time.Minute); err != nil || !at.Equal(want) || time.Since(began) > 30*time.Minute+rereadEvery {
+			t.Errorf("%v, %v after %v; want %v", at, err, time.Since(began), want)
+		}
+	})
 }

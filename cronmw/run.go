@@ -28,11 +28,9 @@ func Run(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Sch
 	}
 	var at time.Time
 	for {
-		if at = next(schedule, at); at.IsZero() {
-			return ErrNoNext
-		}
-		if !await(ctx, at, time.Now) {
-			return context.Cause(ctx)
+		var err error
+		if at, err = await(ctx, schedule, at, wallClock); err != nil {
+			return err
 		}
 		ran, err := lockmw.Once(ctx, locks, key, tick(schedule, at), job, opts...)
 		done(at, ran, err)
@@ -42,21 +40,34 @@ func Run(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Sch
 // rereadEvery is how often a wait reads the clock.
 const rereadEvery = 5 * time.Second
 
-// await returns true at a time of the clock now, or false when ctx ends. A single timer would not do: it does not follow a step of
-// the clock, and stops while the machine sleeps.
-func await(ctx context.Context, at time.Time, now func() time.Time) bool {
-	for left := at.Sub(now()); left > 0; left = at.Sub(now()) {
-		if !pause.For(ctx, min(left, rereadEvery)) {
-			return false
+// wallClock returns the time without its monotonic reading, so that differences follow the clock.
+func wallClock() time.Time { return time.Now().Round(0) }
+
+// await waits for the next time of the schedule by the clock now, and returns it. The error is ErrNoNext, or the cause of ctx. A single
+// timer would not do: it does not follow a step of the clock, and stops while the machine sleeps.
+func await(ctx context.Context, schedule cron.Schedule, last time.Time, now func() time.Time) (at time.Time, err error) {
+	for read := now(); ; {
+		if at.IsZero() || now().Before(read) { // the clock was set back: an earlier time may be the next one
+			if at = next(schedule, last, now()); at.IsZero() {
+				return at, ErrNoNext
+			}
+		}
+		read = now()
+		left := at.Sub(read)
+		if left > 0 && pause.For(ctx, min(left, rereadEvery)) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return at, context.Cause(ctx)
+		}
+		if left <= 0 {
+			return at, nil
 		}
 	}
-	return ctx.Err() == nil
 }
 
-// next returns the first time after both now and the last time, because the clock may have been set back. Round removes the
-// monotonic reading of now, so that the wait follows the wall clock.
-func next(schedule cron.Schedule, last time.Time) time.Time {
-	now := time.Now().Round(0)
+// next returns the first time after both now and the last time, because the clock may have been set back.
+func next(schedule cron.Schedule, last, now time.Time) time.Time {
 	if now.Before(last) {
 		now = last
 	}
