@@ -95,12 +95,17 @@ func (i *Inspector) ForceUnlock(ctx context.Context, key string, h core.Holder) 
 	defer s.Stop()
 	f := script.Force{Keys: &keys, Token: h.Token, Owner: h.Owner}
 	f.Permit = i.rdb.HGet(ctx, keys.Holder(), "mode").Val() == core.Permit.String() // if HGET fails, the script reports why
-	s.Start(f.Call(ctx, i.scripts, func(a *transport.Reply) { answer <- a }))
+	call := f.Call(ctx, i.scripts, func(a *transport.Reply) { answer <- a })
+	call.Once = true // a second execution would find no hold, and the release would look like one that came too late
+	s.Start(call)
 	select {
 	case a := <-answer:
 		outcome, err := script.EndedAnswer(a)
 		if err == nil && outcome == script.NotHeld {
 			return fmt.Errorf("%w by the holder that was seen", core.ErrNotHeld)
+		}
+		if transport.MayHaveRun(err) {
+			err = fmt.Errorf("it is unknown whether the hold was ended: %w", err)
 		}
 		return transport.Failure(err)
 	case <-ctx.Done():

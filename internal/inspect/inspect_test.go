@@ -10,7 +10,9 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/inspect"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 func newInspector(d *scripttest.Driver) *inspect.Inspector {
@@ -102,6 +104,31 @@ func TestAnInspectorTakesTheLockFromAReader(t *testing.T) {
 		}
 		d.WantWriter("w")
 	})
+}
+
+// go-redis would repeat the script, which then finds no hold.
+func TestALostAnswerToAForcedReleaseIsNoHoldThatEndedBefore(t *testing.T) {
+	s := redistest.Mini(t)
+	wire := s.NewWire()
+	insp, locks := usertest.Inspector(t, s.NewClient(t, wire.Use)), usertest.Client(t, s)
+	for _, key := range []string{"user:1", "user:2"} {
+		usertest.Lock(t, t.Context(), locks, key)
+		status, err := insp.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := status.Holders[0]
+		if key == "user:2" { // the server knows the script now
+			wire.LoseReply("lockmw:{user:2}", h.Owner)
+		}
+		err = insp.ForceUnlock(t.Context(), key, h)
+		if lost := key == "user:2"; lost != errors.Is(err, core.ErrUnavailable) || !lost && err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		if status, err = insp.Get(t.Context(), key); err != nil || len(status.Holders) > 0 {
+			t.Errorf("%s: %+v, %v", key, status, err)
+		}
+	}
 }
 
 func TestForeignHashesAreReportedAsWrongType(t *testing.T) {

@@ -56,6 +56,8 @@ type Call struct {
 	Batch *Batch
 	// Copies counts how often the call was written and may have had an effect; nil: not counted.
 	Copies Counter
+	// Once keeps go-redis from repeating the command after a lost answer. The client of a Cluster may do so nevertheless.
+	Once bool
 
 	ctx        context.Context // the caller's: go-redis starts no retry after its end
 	script     *Script

@@ -248,7 +248,11 @@ func (s *Sender) run(k *Call) *redis.Cmd {
 		cmd = s.runAndWait(ctx, k)
 	} else {
 		cmd = k.command(ctx)
-		_ = s.rdb.Process(ctx, cmd) // the error is cmd's
+		var sent redis.Cmder = cmd
+		if k.Once {
+			sent = noRetryCmd{cmd}
+		}
+		_ = s.rdb.Process(ctx, sent) // the error is cmd's
 	}
 	if k.queue != nil {
 		k.queue.quick.Store(clock.Since(started) < quickAnswer && (cmd.Err() == nil || IsReply(cmd.Err())))
