@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/transport"
+	"github.com/lockmw/go/lockmw"
 )
 
 // A parker parks and wakes the tasks of a server that wait for locks of one Redis. A task that meets a busy lock leaves its worker
@@ -65,7 +68,8 @@ const (
 	maxTries = 5
 	// maxGone limits the tasks that are remembered until Redis hears that they have got a lock.
 	maxGone = 1000
-	// sickFor is how long no task is woken after a lock could not be granted for another reason than a holder. Each would fail.
+	// sickFor is how long no task is woken after a refusal of a lock: the next one would most likely be refused as well, and spend a
+	// retry.
 	sickFor = 5 * time.Second
 )
 
@@ -248,11 +252,20 @@ func (p *parker) prune(queue string, all []string) {
 	})
 }
 
-// noteUnavailable is called after a lock could not be granted although Redis may show it as free.
-func (p *parker) noteUnavailable() {
+// noteRefusal is called after Redis has refused a lock: see isRefused.
+func (p *parker) noteRefusal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sick = time.Now().Add(sickFor)
+}
+
+// isRefused reports whether a lock could not be had though Redis answers, as in a quarantine or without enough replicas. Redis may show
+// the lock as free.
+func isRefused(err error) bool {
+	if _, network := errors.AsType[net.Error](err); network || errors.Is(err, io.EOF) {
+		return false
+	}
+	return errors.Is(err, lockmw.ErrUnavailable) && !errors.Is(err, core.ErrNoAnswer) && !transport.IsPoolTimeout(err)
 }
 
 // depth returns how many tasks may wait in workers: normally one, none if holds are long, and more if holds are shorter than the

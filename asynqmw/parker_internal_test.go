@@ -3,11 +3,16 @@ package asynqmw
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/parked"
+	"github.com/lockmw/go/internal/transport"
+	"github.com/lockmw/go/lockmw"
 )
 
 // answered is the answer of a server.
@@ -36,6 +41,27 @@ func TestOnlyALastingRefusalStopsParking(t *testing.T) {
 	_ = s.note(parked.Unknown, errors.New("connection refused"))
 	if s.isOff() {
 		t.Error("it is off after a broken connection")
+	}
+}
+
+// A refusal lasts. A connection that breaks, or a pool without a free one, says nothing about other tasks.
+func TestOnlyARefusalOfALockStopsWaking(t *testing.T) {
+	for _, tt := range []struct {
+		err   error
+		stops bool
+	}{
+		{transport.Failure(answered("MISCONF the disk is full")), true},
+		{fmt.Errorf("%w: too few replicas", lockmw.ErrUnavailable), true},
+		{core.ErrNoAnswer, false},
+		{transport.Failure(&net.OpError{Op: "dial", Err: errors.New("connection refused")}), false},
+		{transport.Failure(io.EOF), false},
+		{transport.Failure(redis.ErrPoolTimeout), false},
+		{lockmw.ErrBusy, false},
+		{nil, false},
+	} {
+		if got := isRefused(tt.err); got != tt.stops {
+			t.Errorf("%v stops waking: %t", tt.err, got)
+		}
 	}
 }
 

@@ -164,8 +164,8 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Li
 		t = g.lock(a, mustWait, opts...)
 	}
 	leave()
-	if p != nil && errors.Is(t.err, lockmw.ErrUnavailable) {
-		p.noteUnavailable()
+	if p != nil && isRefused(t.err) {
+		p.noteRefusal()
 	}
 	if mustWait || a.ctx.Err() != nil {
 		return t
