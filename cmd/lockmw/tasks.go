@@ -103,7 +103,7 @@ func (c *command) readTasks(ctx context.Context, r *lockRecord) {
 	case redis.IsPermissionError(err):
 		printf(c.io.err, "lockmw: this user may not read asynq:*: waiting tasks are not shown\n")
 	case err != nil:
-		printf(c.io.err, "lockmw: waiting tasks are not shown: %v\n", err)
+		printf(c.io.err, "lockmw: waiting tasks are not shown: %s\n", c.secrets.hide(err.Error()))
 	}
 	r.Tasks = taskRecords(list, c.conn.now())
 	r.MoreTasks = list.More
