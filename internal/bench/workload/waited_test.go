@@ -18,7 +18,8 @@ func TestKeysWithWaitersAreCountedAtRestAndThenServed(t *testing.T) {
 		workload.RestCommands, workload.RestCalls, workload.RestCores, workload.PingP99, workload.PingMax, workload.ServedMillis,
 		workload.LongestGap, workload.ServedCores, workload.ScriptsPer,
 	} {
-		if v, ok := waiters.More[name]; !ok || v <= 0 {
+		isPing := name == workload.PingP99 || name == workload.PingMax // on a busy machine there may have been none
+		if v, ok := waiters.More[name]; !ok || v < 0 || v == 0 && !isPing {
 			t.Errorf("%s is %v in %v", name, v, waiters.More)
 		}
 	}
