@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/asynqmw"
+	"github.com/lockmw/go/internal/test/answertext"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 )
@@ -63,7 +64,7 @@ func TestFewTasksAreWokenWhileNoLockCanBeHad(t *testing.T) {
 		rdb := s.NewClient(t)
 		rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
 			if sick.Load() && cmds[0].Name() == "evalsha" && !isInQueue(cmds) {
-				return refusal("MISCONF Redis is configured to save RDB snapshots")
+				return answertext.Error("MISCONF Redis is configured to save RDB snapshots")
 			}
 			return send()
 		}))
@@ -92,12 +93,6 @@ func TestFewTasksAreWokenWhileNoLockCanBeHad(t *testing.T) {
 		q.awaitDone(ids...)
 	})
 }
-
-// A refusal is an error answer of Redis.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-func (refusal) RedisError()     {}
 
 // startLookers starts servers in a bubble, one after the other, while the locks of two items are held. The first one parks a task
 // for each item and so has the turn. In the end only the last one has workers.

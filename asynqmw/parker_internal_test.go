@@ -11,17 +11,10 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/parked"
+	"github.com/lockmw/go/internal/test/answertext"
 	"github.com/lockmw/go/internal/transport"
 	"github.com/lockmw/go/lockmw"
 )
-
-// answered is the answer of a server.
-type answered string
-
-func (a answered) Error() string { return string(a) }
-func (answered) RedisError()     {}
-
-var _ redis.Error = answered("")
 
 // A fail-over ends in seconds, so it is no reason to wake no task for a minute.
 func TestOnlyALastingRefusalStopsParking(t *testing.T) {
@@ -32,7 +25,7 @@ func TestOnlyALastingRefusalStopsParking(t *testing.T) {
 		"NOPERM this user has no permissions to run the 'evalsha' command": true, "ERR unknown command 'evalsha'": true,
 	} {
 		var s parkerState
-		_ = s.note(parked.Unknown, answered(text))
+		_ = s.note(parked.Unknown, answertext.Error(text))
 		if s.isOff() != stops {
 			t.Errorf("after %q it is off: %t", text, !stops)
 		}
@@ -50,7 +43,7 @@ func TestOnlyARefusalOfALockStopsWaking(t *testing.T) {
 		err   error
 		stops bool
 	}{
-		{transport.Failure(answered("MISCONF the disk is full")), true},
+		{transport.Failure(answertext.Error("MISCONF the disk is full")), true},
 		{fmt.Errorf("%w: too few replicas", lockmw.ErrUnavailable), true},
 		{core.ErrNoAnswer, false},
 		{transport.Failure(&net.OpError{Op: "dial", Err: errors.New("connection refused")}), false},

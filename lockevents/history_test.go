@@ -42,7 +42,7 @@ func TestRecentReadsAsFarBackAsNeeded(t *testing.T) {
 	})
 }
 
-// What happens while the last events are read is new.
+// An event that is recorded while the last ones are read is new.
 func TestFollowLeavesNoGapAfterTheLastEvents(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
