@@ -75,6 +75,9 @@ func isInQueue(cmds []redis.Cmder) bool {
 	})
 }
 
+// isOfLock reports whether a command runs a script on a lock.
+func isOfLock(cmds []redis.Cmder) bool { return cmds[0].Name() == "evalsha" && !isInQueue(cmds) }
+
 // A task that this server parked runs no script when it comes back. A task that another server parked, or the first one to wait,
 // calls for the lock once more, to wait in its worker.
 //

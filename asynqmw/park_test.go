@@ -96,7 +96,7 @@ func TestATaskWaitsForAServerThatIsSlowerThanItsStay(t *testing.T) {
 				var slow atomic.Bool
 				rdb := s.NewClient(t)
 				rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
-					if isLock := cmds[0].Name() == "evalsha" && !isInQueue(cmds); isLock && slow.Load() {
+					if isLock := isOfLock(cmds); isLock && slow.Load() {
 						time.Sleep(2 * asynqmw.LongestStay)
 					} else if isLock && staysAtFirst {
 						defer slow.Store(true)
