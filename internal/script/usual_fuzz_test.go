@@ -248,8 +248,8 @@ func (w *twin) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (w *twin) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if c, ok := cmd.(*redis.Cmd); ok && slices.Contains([]string{"eval", "evalsha"}, cmd.Name()) {
-			w.says(c.Val(), err)
+		if slices.Contains([]string{"eval", "evalsha"}, cmd.Name()) {
+			w.says(cmd.(interface{ Val() any }).Val(), err)
 		}
 		return err
 	}

@@ -78,10 +78,11 @@ func strictly(ctx context.Context, cmd redis.Cmder) redis.Cmder {
 	return redis.NewCmd(ctx, args...)
 }
 
-// answer gives cmd the answer of the command that was sent for it.
+// answer gives cmd the answer of the command that was sent for it. cmd may be a *redis.Cmd in a type of its own.
 func answer(cmd, made redis.Cmder) {
-	if to, ok := cmd.(*redis.Cmd); ok && cmd != made {
-		to.SetVal(made.(*redis.Cmd).Val())
-		to.SetErr(made.Err())
+	if cmd == made {
+		return
 	}
+	cmd.(interface{ SetVal(any) }).SetVal(made.(*redis.Cmd).Val())
+	cmd.SetErr(made.Err())
 }

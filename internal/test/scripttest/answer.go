@@ -29,9 +29,9 @@ func (a *lastAnswer) DialHook(next redis.DialHook) redis.DialHook { return next 
 func (a *lastAnswer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if c, ok := cmd.(*redis.Cmd); ok && slices.Contains([]string{"eval", "evalsha"}, cmd.Name()) {
+		if slices.Contains([]string{"eval", "evalsha"}, cmd.Name()) {
 			a.mu.Lock()
-			a.value = c.Val()
+			a.value = cmd.(interface{ Val() any }).Val()
 			a.mu.Unlock()
 		}
 		return err
