@@ -10,7 +10,7 @@ import (
 
 // Pings are PINGs of a separate client, one after the other.
 type Pings struct {
-	cancel  context.CancelFunc
+	stop    chan struct{}
 	wg      sync.WaitGroup
 	latency stat.Latency
 	err     error
@@ -18,23 +18,20 @@ type Pings struct {
 
 // Ping begins to send PINGs, with a pause after each answer.
 func (s *Server) Ping(ctx context.Context, pause time.Duration) *Pings {
-	p := new(Pings)
-	ctx, p.cancel = context.WithCancel(ctx)
+	p := &Pings{stop: make(chan struct{})}
 	p.wg.Go(func() {
 		tick := time.NewTicker(pause)
 		defer tick.Stop()
 		for {
 			begun := time.Now()
-			err := s.rdbs[0].Ping(ctx).Err()
-			if ctx.Err() != nil {
-				return
-			}
-			if p.err = err; err != nil {
+			if p.err = s.rdbs[0].Ping(ctx).Err(); p.err != nil {
 				return
 			}
 			p.latency.Record(time.Since(begun))
 			select {
 			case <-tick.C:
+			case <-p.stop:
+				return
 			case <-ctx.Done():
 				return
 			}
@@ -43,9 +40,9 @@ func (s *Server) Ping(ctx context.Context, pause time.Duration) *Pings {
 	return p
 }
 
-// Stop ends the PINGs, and returns the times of the answers.
+// Stop ends the PINGs after the last answer, which may be the slowest, and returns the times of all. There is at least one.
 func (p *Pings) Stop() (*stat.Latency, error) {
-	p.cancel()
+	close(p.stop)
 	p.wg.Wait()
 	return &p.latency, p.err
 }

@@ -283,3 +283,18 @@ func TestRelayDelaysAnswers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheLastPingCountsHoweverLateItsAnswerIs(t *testing.T) {
+	theirs := redistest.Redis(t)
+	s, err := server.Use(t.Context(), theirs.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := theirs.NewClient(t).Do(t.Context(), "CLIENT", "PAUSE", 300).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if latency, err := s.Ping(t.Context(), time.Hour).Stop(); err != nil || latency.Count() != 1 {
+		t.Errorf("%d answers, and the error %v", latency.Count(), err)
+	}
+}

@@ -36,7 +36,7 @@ const (
 
 const (
 	faultCallers  = 8                      // simultaneous calls of a process
-	faultLinger   = 50 * time.Millisecond  // from the last simultaneous call to the end of the work
+	faultLinger   = 500 * time.Millisecond // at most, from the last simultaneous call to the end of the work
 	mostWaiting   = 2 * time.Second        // for the last simultaneous call
 	faultLease    = 2 * time.Second        // so that repetitions after a crash need not wait longer
 	faultPatience = 4 * time.Second        // for repetitions after a crash
@@ -64,6 +64,8 @@ const (
 	cellScope
 	cellArrivedOne
 	cellArrivedTwo
+	cellEndedOne
+	cellEndedTwo
 	faultCells
 )
 
@@ -90,7 +92,7 @@ func (w *Worker) countFaults() error {
 	}
 	more := make(map[string]float64)
 	if w.Config.Index == 0 {
-		f.callTogether(ctx, cellOne, cellArrivedOne, 2*faultCallers)
+		f.callTogether(ctx, cellOne, cellArrivedOne, cellEndedOne, 2*faultCallers)
 		f.repetitions(ctx, more)
 	}
 	if err := w.parent.Send(ready, nil); err != nil {
@@ -99,7 +101,7 @@ func (w *Worker) countFaults() error {
 	if err := w.parent.Await(together); err != nil {
 		return err
 	}
-	if err := w.parent.Send(answered, f.callTogether(ctx, cellTwo, cellArrivedTwo, faultCallers)); err != nil {
+	if err := w.parent.Send(answered, f.callTogether(ctx, cellTwo, cellArrivedTwo, cellEndedTwo, faultCallers)); err != nil {
 		return err
 	}
 	if w.parent.Next() == crash {
@@ -185,9 +187,9 @@ func (f *faultWorker) effect(c library.Call) ([]byte, error) {
 	f.page.Turn(int(cell), f.Config.Index)
 	switch cell {
 	case cellOne:
-		f.awaitArrivals(cellArrivedOne)
+		f.awaitOthers(cellArrivedOne, cellEndedOne)
 	case cellTwo:
-		f.awaitArrivals(cellArrivedTwo)
+		f.awaitOthers(cellArrivedTwo, cellEndedTwo)
 	case cellCrash:
 		if f.Config.Index == 1 {
 			os.Exit(0) // the process dies
@@ -200,26 +202,34 @@ func (f *faultWorker) effect(c library.Call) ([]byte, error) {
 	return []byte(c.Scope + " gets " + string(c.Body)), nil
 }
 
-// awaitArrivals returns when all simultaneous calls have been made, and have had time to reach the server.
-func (f *faultWorker) awaitArrivals(arrived faultCell) {
-	ctx, cancel := context.WithTimeout(context.Background(), mostWaiting)
+// awaitOthers returns when all simultaneous calls have been made, and have had time to reach the server: all others have ended, or
+// they wait.
+func (f *faultWorker) awaitOthers(arrived, ended faultCell) {
+	f.awaitTurns(arrived, 2*faultCallers, mostWaiting)
+	f.awaitTurns(ended, 2*faultCallers-1, faultLinger)
+}
+
+// awaitTurns returns when a cell counts n turns, or after the limit.
+func (f *faultWorker) awaitTurns(cell faultCell, n int64, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	for f.page.Turns(int(arrived)) < 2*faultCallers {
+	for f.page.Turns(int(cell)) < n {
 		if library.Pause(ctx, time.Millisecond) != nil {
-			break
+			return
 		}
 	}
-	_ = library.Pause(context.Background(), faultLinger)
 }
 
 // callTogether makes simultaneous calls with the key of cell, and returns how many were answered.
-func (f *faultWorker) callTogether(ctx context.Context, cell, arrived faultCell, callers int) int {
+func (f *faultWorker) callTogether(ctx context.Context, cell, arrived, ended faultCell, callers int) int {
 	var wg sync.WaitGroup
 	var n atomic.Int64
 	for range callers {
 		wg.Go(func() {
 			f.page.Turn(int(arrived), f.Config.Index)
-			if got, err := f.call(ctx, "user", cell, "tea"); err == nil && got == "user gets tea" {
+			got, err := f.call(ctx, "user", cell, "tea")
+			f.page.Turn(int(ended), f.Config.Index)
+			if err == nil && got == "user gets tea" {
 				n.Add(1)
 			}
 		})

@@ -272,6 +272,6 @@ func (m *Measurement) countTurns(ctx context.Context, page *exclusion.Page) (tur
 	if err := library.Pause(ctx, m.window); err != nil {
 		return 0, 0, err
 	}
-	turns, elapsed = page.Turns(0)-before, time.Since(start)
-	return turns, elapsed, stop()
+	err = stop()
+	return page.Turns(0) - before, time.Since(start), err // as after the first reading of the server's statistics
 }
