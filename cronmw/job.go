@@ -18,12 +18,11 @@ import (
 // The Job then waits as another replica does. It calls done with ErrNotDue if the Cron has started it at a time that the schedule does
 // not have, so begin the schedule with CRON_TZ. ctx has to outlive the Cron.
 //
-// Job panics if the schedule is a constant delay (see ErrConstantDelay), if the schedule, job or done is nil, and if Within has no
-// time.
+// Job panics with the errors that Run returns before the first time.
 func Job(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Schedule, job func(context.Context) error, done Done,
 	opts ...lockmw.Option,
 ) cron.Job {
-	if err := check(schedule, job, done); err != nil {
+	if err := check(ctx, locks, key, schedule, job, done, opts); err != nil {
 		panic(err)
 	}
 	return cron.FuncJob(func() {

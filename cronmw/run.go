@@ -11,8 +11,8 @@ import (
 )
 
 // Run runs the job at each time of the schedule, in one of the replicas that call Run with the same key and schedule. It returns
-// the cause of ctx when ctx ends, ErrNoNext, ErrConstantDelay, or lockmw.ErrInvalidOption if the schedule, job or done is nil or
-// Within has no time. After each time it calls done in every replica, with the results of lockmw.Once. The options are those that
+// the cause of ctx when ctx ends, ErrNoNext or ErrConstantDelay, and before the first time lockmw.ErrInvalidKey or
+// lockmw.ErrInvalidOption if Once would, or if the schedule or done is nil or Within has no time. After each time it calls done in every replica, with the results of lockmw.Once. The options are those that
 // lockmw.Once takes.
 //
 // A replica may be late by half the time to the next tick, but at most by a minute: until then it waits for a run elsewhere, and
@@ -23,7 +23,7 @@ import (
 func Run(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Schedule, job func(context.Context) error, done Done,
 	opts ...lockmw.Option,
 ) error {
-	if err := check(schedule, job, done); err != nil {
+	if err := check(ctx, locks, key, schedule, job, done, opts); err != nil {
 		return err
 	}
 	var at time.Time

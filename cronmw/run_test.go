@@ -145,6 +145,44 @@ func TestMistakesAreRefusedBeforeTheFirstTime(t *testing.T) {
 	}
 }
 
+// What Once refuses would be refused at each time, perhaps at night.
+func TestWhatOnceRefusesIsRefusedBeforeTheFirstTime(t *testing.T) {
+	schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks := lockmw.NewLocal()
+	holding, hold, err := locks.Lock(t.Context(), "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hold.Unlock()
+	for name, given := range map[string]struct {
+		locks    lockmw.Locker
+		key      string
+		schedule cron.Schedule
+		option   lockmw.Option
+		want     error
+	}{
+		"no Locker":        {nil, "k", schedule, lockmw.WithLease(time.Second), lockmw.ErrInvalidOption},
+		"no key":           {locks, "", schedule, lockmw.WithLease(time.Second), lockmw.ErrInvalidKey},
+		"a held key":       {locks, "held", schedule, lockmw.WithLease(time.Second), lockmw.ErrInvalidOption},
+		"an invalid lease": {locks, "k", schedule, lockmw.WithLease(time.Nanosecond), lockmw.ErrInvalidOption},
+		"a fixed lease":    {locks, "k", schedule, lockmw.WithFixedLease(time.Second), lockmw.ErrInvalidOption},
+		"a long Within":    {locks, "k", cronmw.Within(25*time.Hour, schedule), lockmw.WithLease(time.Second), lockmw.ErrInvalidOption},
+	} {
+		ctx, cancel := context.WithCancel(holding)
+		cancel()
+		if err := cronmw.Run(ctx, given.locks, given.key, given.schedule, noJob, noDone, given.option); !errors.Is(err, given.want) {
+			t.Errorf("%s: Run: %v", name, err)
+		}
+		err := usertest.Recovered(func() { cronmw.Job(ctx, given.locks, given.key, given.schedule, noJob, noDone, given.option) })
+		if !errors.Is(err, given.want) {
+			t.Errorf("%s: Job: %v", name, err)
+		}
+	}
+}
+
 func TestAConstantDelayIsRefused(t *testing.T) {
 	every, err := cron.ParseStandard("@every 1h")
 	if err != nil {

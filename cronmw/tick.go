@@ -62,19 +62,33 @@ func latest(schedule cron.Schedule, now time.Time) (at time.Time) {
 	return at
 }
 
-// check refuses arguments that are nil, a Within without time, and a schedule whose times differ from replica to replica.
-func check(schedule cron.Schedule, job func(context.Context) error, done Done) error {
+// check refuses what would fail at each time: arguments that are nil, a Within without time, a schedule whose times differ from
+// replica to replica, and what Once refuses before it asks the server, which is the case for a context that has ended.
+func check(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Schedule, job func(context.Context) error, done Done,
+	opts []lockmw.Option,
+) error {
+	inner := schedule
 	if l, ok := schedule.(limited); ok {
 		if l.within <= 0 {
 			return fmt.Errorf("cronmw: %w: Within(%v) leaves no time for a run", lockmw.ErrInvalidOption, l.within)
 		}
-		schedule = l.Schedule
+		inner = l.Schedule
 	}
-	if schedule == nil || job == nil || done == nil {
+	if inner == nil || job == nil || done == nil {
 		return fmt.Errorf("cronmw: %w: the schedule, the job or done is nil", lockmw.ErrInvalidOption)
 	}
-	if _, constant := schedule.(cron.ConstantDelaySchedule); constant {
+	if _, constant := inner.(cron.ConstantDelaySchedule); constant {
 		return ErrConstantDelay
+	}
+	at := schedule.Next(time.Now())
+	if at.IsZero() {
+		return nil // nothing will run
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	_, err := lockmw.Once(ended, locks, key, tick(schedule, at), job, opts...)
+	if errors.Is(err, lockmw.ErrInvalidOption) || errors.Is(err, lockmw.ErrInvalidKey) {
+		return err
 	}
 	return nil
 }
