@@ -43,7 +43,7 @@ func scoped(r *http.Request) (string, error) {
 
 // once mounts a handler so that retries with one key run it once. locks may be a *testStore with its own locks.
 func once(locks lockmw.Locker, h http.HandlerFunc, opts ...httpmw.IdempotentOption) http.Handler {
-	var runner []idempotency.Option
+	runner := []idempotency.Option{idempotency.WithWait(patience)}
 	if s, ok := locks.(*testStore); ok {
 		runner = append(runner, idempotency.WithStore(s))
 	}

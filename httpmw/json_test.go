@@ -128,7 +128,7 @@ func TestABodyThatHasTheKeyIsReadAgain(t *testing.T) {
 		}
 		return "", lockmw.ErrNoLock
 	})(echo))
-	mux.Handle("/copied", httpmw.WithLock(lockmw.NewLocal(), func(r *http.Request) (string, error) {
+	mux.Handle("/copied", httpmw.WithLock(locks, func(r *http.Request) (string, error) {
 		return id(r.WithContext(r.Context()))
 	})(echo))
 	mux.Handle("/asked", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // without the middleware
