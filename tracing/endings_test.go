@@ -32,7 +32,7 @@ func TestFailedAttempts(t *testing.T) {
 		{"canceled", fmt.Errorf("%w: %w", lockmw.ErrBusy, context.Canceled), 0, "lock", "canceled", "lock_canceled", codes.Error},
 		{"too many", lockmw.ErrTooManyWaiters, 0, "lock", "not_acquired", "lock_too_many_waiters", codes.Error},
 		{"unavailable", lockmw.ErrUnavailable, 0, "lock", "error", "lock_unavailable", codes.Error},
-		{"closed", lockmw.ErrClosed, 0, "lock", "error", "lock_closed", codes.Error},
+		{"closed", lockmw.ErrClosed, 0, "lock", "canceled", "lock_closed", codes.Error},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newTelemetry(t)

@@ -53,7 +53,7 @@ func OutcomeOf(err error) Outcome {
 		return TimedOut
 	case "lock_deadlock":
 		return Deadlocked
-	case "lock_canceled":
+	case "lock_canceled", "lock_closed", "lock_lost": // the caller's context, its Client or an outer hold has ended
 		return Canceled
 	}
 	return Failed
