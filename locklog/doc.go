@@ -58,6 +58,7 @@
 //	error.message     all but still waiting, still held, long hold  string; not with WithKeyRedactor
 //	error.suppressed  lock failed, failed open                      int, number of calls that failed like this since the last such line
 //
-// The holder is the one that has held the lock longest, as seen when the wait began or when it failed. slog's handlers write
+// The holder is the one that has held the lock longest, as seen when the wait began or when it failed. A process passes a plain lock
+// from call to call without writing that to Redis, so that other processes see the first of these calls. slog's handlers write
 // durations as text ("1.5s"), or as integers in ns in JSON.
 package locklog

@@ -19,7 +19,8 @@
 //
 // hold_lock starts 1 µs after acquire_lock ends. It ends when the release is confirmed: by then another process may have held the
 // lock for up to a round trip. If a call finds its lock held, its span links to the acquire_lock spans of up to 8 holders,
-// also if they are in other processes. The status is Unset after success, and after a TryLock that found the lock busy. Any other
+// also if they are in other processes. A process passes a plain lock from call to call without writing that to Redis, so that other
+// processes link to the first of these calls. The status is Unset after success, and after a TryLock that found the lock busy. Any other
 // failure, a loss and a failed release set Error. A call that continues without the lock (lockmw.WithFailOpen) has a failed
 // acquire_lock and no hold_lock.
 //

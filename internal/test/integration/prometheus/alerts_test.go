@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -46,5 +47,32 @@ func TestAlertsUseExportedMetrics(t *testing.T) {
 		if copied == rules || len(alertFaults(copied, metrics)) == 0 {
 			t.Errorf("no fault is found with %s instead of %s", broken, old)
 		}
+	}
+}
+
+// tests.yaml has to contain the queries of the dashboard for counts that may begin at 1, so that promtool runs them.
+func TestTheQueriesForNewCountsAreTested(t *testing.T) {
+	tests, err := os.ReadFile("../../../../tracing/prometheus/tests.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d dashboard
+	if err := json.Unmarshal(readDashboard(t), &d); err != nil {
+		t.Fatal(err)
+	}
+	values := strings.NewReplacer("$name", ".*", "$mode", ".*", "$__rate_interval", "4m")
+	n := 0
+	for _, p := range d.Panels {
+		for _, q := range p.Targets {
+			if !strings.Contains(q.Expr, " offset $__rate_interval") {
+				continue
+			}
+			if n++; !strings.Contains(string(tests), values.Replace(q.Expr)) {
+				t.Errorf("no test runs the query of %q", p.Title)
+			}
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d panels have such queries, want 2", n)
 	}
 }
