@@ -141,7 +141,8 @@ func TestAHistoryDuringSlotMovesIsLinearizable(t *testing.T) {
 func TestAcknowledgedHoldsSurviveTheLossOfTheirMaster(t *testing.T) {
 	every := func(absence) bool { return true }
 	onReplaced(t, every, func(t *testing.T, start func(t *testing.T) replaceable, how absence) {
-		all, servers := startCrowds(t, start, 30*time.Second, lockmw.WithReplicas(1, 100*time.Millisecond))
+		// On a busy machine a fail-over may need a second attempt, and with that 20 s more.
+		all, servers := startCrowds(t, start, time.Minute, lockmw.WithReplicas(1, 100*time.Millisecond))
 		all.awaitGrants("at the start")
 		key := all.e.Server.RedisKey(all.keys["fair"])
 		master := servers.master(key)
