@@ -1,6 +1,8 @@
 package cronmw
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +69,35 @@ func TestTheNextTimeIsChosenAgainAfterTheClockWasSetBack(t *testing.T) {
 		at, err := await(t.Context(), hourly, time.Time{}, now)
 		if want := began.Add(30 * time.Minute); err != nil || !at.Equal(want) || time.Since(began) > 30*time.Minute+rereadEvery {
 			t.Errorf("%v, %v after %v; want %v", at, err, time.Since(began), want)
+		}
+	})
+}
+
+// Such a machine may try to run a time before that. Redis refuses it, and the time is still to come.
+func TestNoTimeIsSkippedAfterOneThatWasNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hourly, err := cron.ParseStandard("CRON_TZ=UTC 30 * * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now() // midnight
+		now := func() time.Time {
+			if time.Since(began) < 40*time.Minute {
+				return time.Now().Add(8 * time.Hour)
+			}
+			return time.Now()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var tried []time.Duration
+		_ = runAll(ctx, hourly, now, func(at time.Time) bool {
+			if tried = append(tried, at.Sub(began)); len(tried) == 2 {
+				cancel()
+			}
+			return now().Sub(time.Now()) == 0
+		})
+		if want := []time.Duration{8*time.Hour + 30*time.Minute, 90 * time.Minute}; !slices.Equal(tried, want) {
+			t.Errorf("tried %v, want %v", tried, want)
 		}
 	})
 }

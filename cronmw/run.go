@@ -26,14 +26,25 @@ func Run(ctx context.Context, locks lockmw.Locker, key string, schedule cron.Sch
 	if err := check(ctx, locks, key, schedule, job, done, opts); err != nil {
 		return err
 	}
-	var at time.Time
-	for {
-		var err error
-		if at, err = await(ctx, schedule, at, wallClock); err != nil {
-			return err
-		}
+	return runAll(ctx, schedule, wallClock, func(at time.Time) bool {
 		ran, err := lockmw.Once(ctx, locks, key, tick(schedule, at), job, opts...)
 		done(at, ran, err)
+		return ran || err == nil
+	})
+}
+
+// runAll calls once at each time of the schedule by the clock now. once reports whether the time has been run, here or elsewhere.
+// Otherwise the clock may be wrong, and the time still to come.
+func runAll(ctx context.Context, schedule cron.Schedule, now func() time.Time, once func(at time.Time) bool) error {
+	var last time.Time
+	for {
+		at, err := await(ctx, schedule, last, now)
+		if err != nil {
+			return err
+		}
+		if once(at) {
+			last = at
+		}
 	}
 }
 
