@@ -46,12 +46,16 @@ func (o *outage) note(now clock.Instant) time.Duration {
 }
 
 // waitOut makes the request wait for the server after a try failed with err, and ends the waits of callers that do not wait for
-// an outage to end. It reports whether the request waits.
+// an outage to end. It reports whether the request waits. If the time of the caller has ended for which the script was sent, that may
+// be the whole reason: the request of the next caller finds out.
 func (r *request) waitOut(err error) bool {
 	c, e := r.c, r.c.e
+	if r.leader.HasEnded() {
+		return false
+	}
 	pause := r.outage.note(clock.Now())
 	c.failFast(err, clock.Since(r.outage.since) < slotMoveWait)
-	if c.waiters.Len == 0 || r.leader.HasEnded() {
+	if c.waiters.Len == 0 {
 		return false
 	}
 	r.lastErr, r.outage.paused = err, true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -327,5 +328,38 @@ func TestACallThatOnlyTriesReturnsTheEndOfItsContext(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		b.wantFree()
+	})
+}
+
+// The end of one caller's time says nothing about the server. A call that fails open would otherwise work without the lock.
+func TestTheTimeOfAnotherCallerIsNoOutage(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		var works atomic.Bool
+		b.e.rdb.AddHook(scriptHook(func(next redis.ProcessHook) redis.ProcessHook {
+			fails := atDeadline(next)
+			return func(ctx context.Context, cmd redis.Cmder) error {
+				if works.Load() {
+					return next(ctx, cmd)
+				}
+				return fails(ctx, cmd)
+			}
+		}))
+		ctx, cancel := context.WithTimeout(b.Context(), 20*time.Millisecond)
+		defer cancel()
+		first := make(chan error, 1)
+		go func() {
+			_, err := b.e.Acquire(ctx, &b.requester(core.Exclusive).Request)
+			first <- err
+		}()
+		synctest.Wait()
+		open := b.requester(core.Exclusive)
+		open.FailOpen, open.Wait = true, 5*time.Second
+		second := b.call(b.e, open)
+		if err := <-first; !errors.Is(err, context.DeadlineExceeded) {
+			b.Error(err)
+		}
+		works.Store(true)
+		synctest.Wait()
+		b.release(b.wantGranted("the second", second))
 	})
 }
