@@ -216,3 +216,22 @@ func TestShutdownSaysHowManyHoldsHaveNotEnded(t *testing.T) {
 		}
 	})
 }
+
+// The next caller's request ends such a hold, and Close ends that caller's wait.
+func TestCloseReportsALockThatWasHandedOver(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		b.warm()
+		other := b.engine()
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		there, here := b.waitersOf(other, 1), b.waitersOf(b.e, 1)
+		h.lease.passes = b.e.cfg.LocalPasses // it is the others' turn
+		b.s.Mini.SetError("LOADING Redis is loading the dataset in memory")
+		b.release(h)
+		if err := b.e.Close(); !errors.Is(err, core.ErrUnavailable) || !strings.Contains(err.Error(), "locks not released: 1, ") {
+			b.Errorf("Close: %v", err)
+		}
+		b.s.Mini.SetError("")
+		b.stop(here)
+		b.stop(there)
+	})
+}

@@ -280,7 +280,7 @@ func (v *voids) of(k lockKey, list []uint64) []uint64 {
 func (r *request) settle(rec *core.Record) {
 	c := r.c
 	r.refused()
-	c.cancelPredecessor(r.predecessor) // which this execution has left alone
+	r.cancelPredecessor() // which this execution has left alone
 	c.failWaiters(&core.AcquireError{Err: &core.SettledError{Record: rec}})
 	c.sendRequest(nil)
 }

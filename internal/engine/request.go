@@ -261,7 +261,7 @@ func (r *request) forget() {
 	if r.id.Copies() > 0 {
 		r.cancel()
 	} else {
-		r.c.cancelPredecessor(r.predecessor)
+		r.cancelPredecessor()
 	}
 }
 
@@ -276,7 +276,7 @@ func (r *request) leaseEnd(sent clock.Instant) clock.Instant {
 // cancel ends the request and its predecessor on the server, whatever their state.
 func (r *request) cancel() {
 	r.c.e.cancelID(r.c.keys, r.target(true))
-	r.c.cancelPredecessor(r.predecessor)
+	r.cancelPredecessor()
 }
 
 // target describes the request for a cancel.
@@ -294,10 +294,16 @@ func (r *request) target(mark bool) cancelTarget {
 	return t
 }
 
+// cancelPredecessor ends the request's predecessor on the server, once.
+func (r *request) cancelPredecessor() {
+	r.c.cancelPredecessor(r.predecessor)
+	r.predecessor = nil
+}
+
 // cancelPredecessor ends p on the server, unless it is nil.
 func (c *cohort) cancelPredecessor(p *script.Predecessor) {
 	if p != nil {
-		c.e.cancelID(c.keys, cancelTarget{key: c.lockKey(), id: p.ID.String(), lease: p.Lease, mark: true})
+		c.e.cancelID(c.keys, cancelTarget{key: c.lockKey(), id: p.ID.String(), lease: p.Lease, mark: true, isHold: !p.Lost})
 	}
 }
 
