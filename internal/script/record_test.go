@@ -166,6 +166,26 @@ func TestAnAnswerIsRecordedOnce(t *testing.T) {
 	})
 }
 
+// A call repeats a command whose answer was lost.
+func TestAForgottenRunCanBeForgottenAgain(t *testing.T) {
+	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
+		begins(d, "a", claimOf("r1"))
+		for range 2 {
+			if !d.EndRecord(endOf("r1", "forget")) {
+				d.Error("not confirmed")
+			}
+		}
+		if d.EndRecord(endOf("r2", "forget")) || d.EndRecord(keepOf("r1")) || d.EndRecord(endOf("r1", "leave")) {
+			d.Error("another end is confirmed")
+		}
+		d.Release("a")
+		begins(d, "b", claimOf("r2"))
+		if d.EndRecord(endOf("r1", "forget")) {
+			d.Error("the end of an earlier run is confirmed")
+		}
+	})
+}
+
 func TestRunsWithoutAnOutcomeAreCounted(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		begins(d, "a", claimOver("r1"))

@@ -144,7 +144,7 @@ func TestWithFullMemoryARunEndsAndNoneBegins(t *testing.T) {
 	onFullMemory(t, "locked", locked, func(d *scripttest.Driver) { isFull(d, "a begin", beginTurn(d)) })
 	onFullMemory(t, "open for another run", retaken, func(d *scripttest.Driver) { isFull(d, "a begin", beginTurn(d)) })
 	for outcome, want := range map[string]string{
-		"keep": "done r1 0 0", "leave": "open r1 0 0 returned", "forget": "none  0 0", "void": "none  0 0",
+		"keep": "done r1 0 0", "leave": "open r1 0 0 returned", "forget": "none r1 0 0", "void": "none  0 0",
 	} {
 		onFullMemory(t, outcome, claimed, func(d *scripttest.Driver) {
 			wantBegins(d, "a", d.Token(), claimOver("r1"), "open r1 0 0") // a copy

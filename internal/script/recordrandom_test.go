@@ -105,14 +105,14 @@ func (m *recordModel) begin(id string, token int64, c *core.RecordClaim) int {
 func (m *recordModel) end(e *core.RecordEnd, id string, begun int64) bool {
 	r := m.record()
 	void := e.Outcome == "void"
-	if r.run != e.Run || r.state == "" || r.state == "done" && (e.Outcome != "keep" || r.answer != string(e.Answer)) || void && (r.id != id || r.returned || r.token == begun) {
+	if r.run != e.Run || r.state == "" && e.Outcome != "forget" || r.state == "done" && (e.Outcome != "keep" || r.answer != string(e.Answer)) || void && (r.id != id || r.returned || r.token == begun) {
 		return false
 	}
 	if e.Outcome == "keep" {
 		m.lifetime = m.now + e.TTL
 	}
 	switch {
-	case r.state == "done":
+	case r.state == "done", r.state == "":
 	case e.Outcome == "keep":
 		r.state, r.answer = "done", string(e.Answer)
 	case e.Outcome == "leave":
@@ -120,7 +120,10 @@ func (m *recordModel) end(e *core.RecordEnd, id string, begun int64) bool {
 	case void && r.earlier > 0:
 		r.run, r.returned, r.earlier = r.run+"-void", true, r.earlier-1
 	default:
-		*r = modelRecord{token: r.token, earlier: r.earlier, silent: r.silent}
+		*r = modelRecord{run: r.run, token: r.token, earlier: r.earlier, silent: r.silent}
+		if void {
+			r.run = ""
+		}
 	}
 	return true
 }

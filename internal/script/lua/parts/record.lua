@@ -1,5 +1,5 @@
 -- Part of the scripts that deal with the record of a key, which says whether the key's work was done: a text of words with a space
--- between them. They are its state ('open', 'done', or 'none' if it was forgotten), its run, the run's token, the fingerprint of
+-- between them. They are its state ('open', 'done', or 'none' if its run was forgotten), its run, the run's token, the fingerprint of
 -- the request, how many runs before left no outcome ('earlier') and how many of these never returned ('silent'), whether the run
 -- has returned (1 or 0), when it began (us), and the id of its hold. In state 'done' these follow: when it ended (us), the status
 -- of the answer, and the answer. '-' stands for nothing.
@@ -70,7 +70,13 @@ local function end_record(key, run, outcome, ttl, status, answer, id, begun)
   end
   local r = read_record(text)
   if r.err then return r end
-  if r.run ~= run or r.state == 'none' then return 0 end
+  if r.run ~= run then return 0 end
+  local left = redis.call('PTTL', key)
+  if r.state == 'none' then -- forgotten, and perhaps by this call before
+    if outcome ~= 'forget' then return 0 end
+    if left ~= -1 then redis.call('PEXPIRE', key, math.max(1, left)) end
+    return 1
+  end
   if r.state == 'done' then
     -- A recorded answer is final: it may be the one that another process has found out for the run.
     if outcome ~= 'keep' or select(10, string.match(text, RECORD .. ' %S+ %S+ (.*)$')) ~= answer then return 0 end
@@ -84,9 +90,9 @@ local function end_record(key, run, outcome, ttl, status, answer, id, begun)
     -- The outcome of the run that it has replaced is still unknown. No copy of a command may take the record for the void run's.
     r.run, r.returned, r.earlier = run .. '-void', '1', r.earlier - 1
   else
-    r.state, r.run, r.print, r.returned, r.began, r.id = 'none', '-', '-', '0', '-', '-'
+    r.state, r.print, r.returned, r.began, r.id = 'none', '-', '0', '-', '-'
+    if outcome == 'void' then r.run = '-' end
   end
-  local left = redis.call('PTTL', key)
   if left ~= -1 then redis.call('PEXPIRE', key, math.max(1, left)) end -- which a full memory does not refuse
   write_record(key, r, 'KEEPTTL')
   return 1
