@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,5 +99,38 @@ func TestNodesAreReleasedTogetherIfNoCallWaits(t *testing.T) {
 				b.Errorf("node %d was sent %d commands", i, n)
 			}
 		}
+	})
+}
+
+// Work that has not begun keeps no node taken. Two processes that each get some nodes would otherwise lock out everybody for that time.
+func TestAnAttemptThatFailsKeepsNoNodeTakenForAMinimumHold(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p := b.process().warm()
+		for i := 1; i < 3; i++ {
+			_, held := usertest.Lock(b, b.Context(), usertest.Client(b.T, b.node(i)), "item")
+			defer usertest.Unlock(b, held)
+		}
+		if _, _, err := p.TryLock(b.Context(), "item", lockmw.WithMinHold(time.Minute)); !errors.Is(err, lockmw.ErrBusy) {
+			b.Errorf("%v, want ErrBusy", err)
+		}
+		time.Sleep(time.Second)
+		if b.node(0).Mini.Exists("lockmw:{item}") {
+			b.Error("the free node is taken")
+		}
+	})
+}
+
+func TestAMinimumHoldKeepsAMajorityTaken(t *testing.T) {
+	inBubble(t, 3, func(b *bubble) {
+		p, q := b.process().warm(), b.process()
+		_, hold := lock(b.T, p, "item", lockmw.WithMinHold(time.Minute))
+		usertest.Unlock(b, hold)
+		time.Sleep(50 * time.Second)
+		if _, _, err := q.TryLock(b.Context(), "item"); !errors.Is(err, lockmw.ErrBusy) {
+			b.Errorf("before its end: %v, want ErrBusy", err)
+		}
+		time.Sleep(20 * time.Second)
+		_, hold = lock(b.T, q, "item")
+		usertest.Unlock(b, hold)
 	})
 }

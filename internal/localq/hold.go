@@ -29,7 +29,7 @@ type Hold struct {
 // NewHold returns the hold of a call, with its token.
 func NewHold(r *core.Request, token int64, since clock.Instant) Hold {
 	h := Hold{Req: r, token: token, Since: since}
-	if r.MinHold > 0 {
+	if r.MinHold > 0 && r.Vote == nil { // whose lock keeps the nodes taken that it is released at
 		h.Keep(r.MinHold)
 	}
 	return h
