@@ -135,9 +135,10 @@ func callAll(ctx context.Context, all []series, d time.Duration) error {
 	return errors.Join(errs...)
 }
 
+// run makes calls until end, and at least one: otherwise a goroutine that starts late would have no connection after the warm-up.
 func (s *series) run(ctx context.Context, end time.Time) error {
 	s.times, s.count = s.times[:0], 0
-	for now := time.Now(); now.Before(end); {
+	for now := time.Now(); len(s.times) == 0 || now.Before(end); {
 		start := now
 		answer, err := s.caller.Call(ctx, s.next())
 		now = time.Now()
