@@ -33,7 +33,8 @@ import (
 //
 // Two kinds of attempts wait until shortly before the task's deadline, whatever WithWait and WithMaxWaiters say: the last attempt of
 // a task, unless WithRescue is set or half of the workers wait, and every attempt on a server without Configure. A wait never
-// outlasts the task's deadline.
+// outlasts the task's deadline. If such a wait ends early with lockmw.ErrDeadlock, the task is put back on its last attempt; an
+// earlier attempt, on a server without Configure, spends a retry.
 //
 // A task without a valid key is archived without a retry (asynq.SkipRetry), because a retry could not succeed. Other errors of key
 // fail the attempt. If Redis is unavailable, the attempt fails with lockmw.ErrUnavailable.
@@ -167,12 +168,12 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Li
 	if p != nil && isRefused(t.err) {
 		p.noteRefusal()
 	}
-	if mustWait || a.ctx.Err() != nil {
+	if mustWait && !isDeadlock(t.err) || a.ctx.Err() != nil {
 		return t
 	}
 	if p != nil && middleware.IsBusy(t.err) {
 		t.limit.Release()
-		t = g.park(p, w, a, !g.waits && stay == 0, t.err)
+		t = g.park(p, w, a, !mustWait && !g.waits && stay == 0, t.err)
 	}
 	if _, left := errors.AsType[*busyError](t.err); !left && a.last && g.onBusy == Requeue && a.ctx.Err() == nil && (middleware.IsBusy(t.err) || isClosed(t.err)) {
 		t.limit.Release()
@@ -234,6 +235,9 @@ func (g *guard) tooOften(a *attempt) bool { return g.maxRequeues > 0 && a.requeu
 // isClosed reports whether this process can no longer take locks. Other processes can.
 func isClosed(err error) bool { return errors.Is(err, lockmw.ErrClosed) }
 
+// isDeadlock reports whether a wait ended early because it would never have got the lock. Other locks of the task block other calls.
+func isDeadlock(err error) bool { return errors.Is(err, lockmw.ErrDeadlock) }
+
 // refused returns the error that asynq receives for an attempt without its lock.
 func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 	if left, ok := errors.AsType[*busyError](err); ok {
@@ -263,6 +267,8 @@ func (g *guard) refused(a *attempt, task *asynq.Task, err error) error {
 		return err
 	case g.tooOften(a):
 		return fmt.Errorf("asynqmw: queued again %d times already because its lock was busy: %w", a.requeued, err)
+	case isDeadlock(err) && (a.last || a.server == nil && a.onServer): // the error says why it did not wait longer
+		return err
 	case a.last:
 		return fmt.Errorf("asynqmw: the last attempt waited for its lock until shortly before its deadline: %w", err)
 	case a.server == nil && a.onServer:
