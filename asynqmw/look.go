@@ -128,9 +128,7 @@ func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 	l.set(len(locks) > 0)
 	l.set(l.lists || l.parked.After(start))
 	p.mu.Unlock()
-	if len(locks) < parked.MostLists {
-		p.prune(queue, locks)
-	}
+	p.prune(queue, locks, len(locks) < parked.MostLists)
 	for _, lock := range locks {
 		p.track(parked.ListID{Queue: queue, Lock: lock})
 	}

@@ -48,11 +48,14 @@ type keyStats struct {
 	again   bool          // the lock was released during the wake
 	next    bool          // a task was on its way, or waited, when the lock was last taken
 	gone    []string      // tasks that have got the lock and may still be listed
+	seen    time.Time     // when a check last found the list, or a task last needed it
 }
 
 const (
 	// maxStats limits the lists that a server tracks. The tasks of other lists are woken when their lock is found to be free.
 	maxStats = 10_000
+	// unseenFor is how long a list is tracked that is in none of the checks, if they read only some of all lists, at random.
+	unseenFor = time.Minute
 	// fetching is the time until a woken task reaches an idle server.
 	fetching = 15 * time.Millisecond
 	// longHold is the mean hold above which the time for fetching does not matter.
@@ -81,6 +84,9 @@ func (p *parker) track(w parked.ListID) *keyStats {
 	if s == nil && len(p.stats) < maxStats {
 		s = &keyStats{}
 		p.stats[w] = s
+	}
+	if s != nil {
+		s.seen = time.Now()
 	}
 	return s
 }
@@ -239,16 +245,20 @@ func (p *parker) endWake(w parked.ListID, s *keyStats, noneLeft bool) (again boo
 	return again
 }
 
-// prune drops the stats of lists of a queue that are none of all: another server has woken their last tasks.
-func (p *parker) prune(queue string, all []string) {
+// prune drops the stats of lists of a queue that are gone: another server has woken their last tasks. A list that was not read is gone
+// if the reading is complete, or if no reading has found it for a while.
+func (p *parker) prune(queue string, read []string, complete bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	listed := make(map[string]bool, len(all))
-	for _, lock := range all {
+	listed := make(map[string]bool, len(read))
+	for _, lock := range read {
 		listed[lock] = true
 	}
 	maps.DeleteFunc(p.stats, func(w parked.ListID, s *keyStats) bool {
-		return w.Queue == queue && !listed[w.Lock] && s.waiting == 0 && !s.waking && len(s.gone) == 0
+		if w.Queue != queue || listed[w.Lock] || s.waiting > 0 || s.waking {
+			return false
+		}
+		return complete && len(s.gone) == 0 || time.Since(s.seen) > unseenFor
 	})
 }
 

@@ -4,14 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/test/answertext"
+	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/internal/transport"
 	"github.com/lockmw/go/lockmw"
 )
@@ -75,7 +79,7 @@ func TestListsThatAreGoneAreForgotten(t *testing.T) {
 		t.Errorf("%d tasks of a list that is not tracked are woken, want 1", n)
 	}
 	p.track(at("default", 2)).waiting = 1
-	p.prune("default", []string{"lock 1"})
+	p.prune("default", []string{"lock 1"}, true)
 	for _, w := range []parked.ListID{at("default", 1), at("default", 2), at("other", 1)} {
 		if p.stats[w] == nil {
 			t.Errorf("%v is forgotten", w)
@@ -84,4 +88,32 @@ func TestListsThatAreGoneAreForgotten(t *testing.T) {
 	if n := len(p.stats); n != 3 {
 		t.Errorf("%d lists are tracked, want 3", n)
 	}
+}
+
+// While there are as many lists as a check reads, it cannot know that it has read all of them.
+func TestGoneListsAreForgottenAmongMoreThanACheckReads(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		rdb := s.NewClient(t)
+		p := newServer(2).parker(core.Backend{Redis: rdb}, parked.Store{Redis: rdb}, slog.New(slog.DiscardHandler))
+		at := func(lock string) parked.ListID { return parked.ListID{Queue: "default", Lock: lock} }
+		for i := range maxStats {
+			p.track(at(fmt.Sprint("gone ", i)))
+		}
+		for i := range parked.MostLists {
+			rdb.SAdd(t.Context(), parked.LocksOf("default"), fmt.Sprint("lock ", i))
+		}
+		l := &lookState{first: make(chan struct{}, 1)}
+		for end := time.Now().Add(2 * unseenFor); time.Now().Before(end); time.Sleep(askEvery) {
+			rdb.Set(t.Context(), parked.TurnOf("default"), "another server", 0)
+			if turn, err := p.lookOnce("default", l); turn || err != nil {
+				t.Fatal(turn, err)
+			}
+		}
+		if p.track(at("new")) == nil {
+			t.Error("a new list is not tracked")
+		}
+		if n := len(p.stats); n != parked.MostLists+1 {
+			t.Errorf("%d lists are tracked, want %d", n, parked.MostLists+1)
+		}
+	})
 }
