@@ -17,6 +17,7 @@ import (
 	"github.com/lockmw/go/internal/test/answertext"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
+	"github.com/lockmw/go/lockmw"
 )
 
 // A looker is the client of a server. It counts the server's checks of locks, and can fail.
@@ -241,5 +242,31 @@ func TestTheNextTaskIsWokenAtTheEndOfALongHold(t *testing.T) {
 		if slices.Sort(took); took[2] > 50*time.Millisecond {
 			t.Errorf("the next task began %v after the release", took)
 		}
+	})
+}
+
+// Each Client has keys of its own, and closing one does not end the checks for another.
+func TestTwoClientsOnOneConnectionWakeTheirOwnTasks(t *testing.T) {
+	inBubble(t, func(t *testing.T, on asynq.RedisConnOpt) {
+		s := on.(pipedRedis).s
+		q, rdb := newQueue(t, on), s.NewClient(t)
+		shop, stock := usertest.ClientOf(t, rdb, lockmw.WithPrefix("shop")), usertest.ClientOf(t, rdb, lockmw.WithPrefix("stock"))
+		done := handle(func(context.Context) error { return nil })
+		mux := asynq.NewServeMux()
+		mux.Handle("order:fulfil", asynqmw.WithLock(shop, byItem)(done))
+		mux.Handle("stock:count", asynqmw.WithLock(stock, byItem)(done))
+		startServer(t, on, parked(4), mux)
+		q.awaitDone(q.fulfil("7"))
+		release := usertest.Occupy(t, usertest.Client(t, s, lockmw.WithPrefix("stock")), "item:7")
+		id := q.enqueue(taskFor("stock:count", "7"), asynq.Retention(time.Hour))
+		q.awaitParked(id)
+		if got := rdb.SMembers(t.Context(), "asynq:{default}:lockmw:locks").Val(); !slices.Equal(got, []string{"stock:{item:7}"}) {
+			t.Errorf("there are lists of %q, want one of stock:{item:7}", got)
+		}
+		if err := shop.Close(); err != nil {
+			t.Error(err)
+		}
+		release()
+		q.awaitDone(id)
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A parker parks and wakes the tasks of a server that wait for locks of one Redis. A task that meets a busy lock leaves its worker
+// A parker parks and wakes the tasks of a server that wait for locks of one Client. A task that meets a busy lock leaves its worker
 // and is parked: it is put back into its queue and joins the list of its lock. Waking moves it to the front of its queue. A task is
 // woken when
 //

@@ -24,9 +24,11 @@ type server struct {
 	parkers map[parkerID]*parker
 }
 
+// A parkerID identifies a parker: Clients have keys of their own, also if they share a connection.
 type parkerID struct {
-	locks, queues redis.UniversalClient
-	shared        bool
+	client <-chan struct{} // closed with the Client; the same for all kinds of its locks
+	queues redis.UniversalClient
+	shared bool
 }
 
 func newServer(concurrency int) *server {
@@ -36,11 +38,11 @@ func newServer(concurrency int) *server {
 	return &server{workers: concurrency, idler: &idler{end: make(chan struct{}, 1)}, parkers: make(map[parkerID]*parker)}
 }
 
-// parker returns the parker of the server for locks and queues.
+// parker returns the parker of the server for the locks of a Client and for queues.
 func (s *server) parker(locks core.Backend, queues parked.Store, logger *slog.Logger) *parker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := parkerID{locks.Redis, queues.Redis, locks.Shared}
+	id := parkerID{locks.Closed, queues.Redis, locks.Shared}
 	p := s.parkers[id]
 	if p == nil {
 		p = &parker{
