@@ -136,12 +136,12 @@ func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 		return false, nil
 	}
 	free, err := parked.Free(ctx, p.locks.Redis, locks)
-	if err != nil { // another server may reach the locks
-		_ = p.store.EndTurn(ctx, queue, p.id)
-		return false, err
-	}
 	for _, lock := range free {
 		p.wake(parked.ListID{Queue: queue, Lock: lock}, parked.Anyway)
+	}
+	if err != nil { // another server may reach the other locks
+		_ = p.store.EndTurn(ctx, queue, p.id)
+		return false, err
 	}
 	if lock := locks[rand.N(len(locks))]; !slices.Contains(free, lock) && !p.server.stays() && time.Since(l.held) > heldEvery {
 		l.held = time.Now()

@@ -1,11 +1,13 @@
 package asynqmw
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/parked"
 	"github.com/lockmw/go/internal/test/answertext"
+	"github.com/lockmw/go/internal/test/parkedtest"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/internal/transport"
@@ -114,6 +117,38 @@ func TestGoneListsAreForgottenAmongMoreThanACheckReads(t *testing.T) {
 		}
 		if n := len(p.stats); n != parked.MostLists+1 {
 			t.Errorf("%d lists are tracked, want %d", n, parked.MostLists+1)
+		}
+	})
+}
+
+// A node of a Cluster may be unreachable for this process. Its locks are left to another server. A client of an unknown type is asked
+// for each lock, like a Cluster.
+func TestACheckThatFailsForSomeLocksWakesTheTasksOfOthers(t *testing.T) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		rdb, broken := s.NewClient(t), errors.New("the server went away")
+		for id, lock := range map[string]string{"a": "lockmw:{1}", "b": "lockmw:{2}", "c": "lockmw:{3}"} {
+			parkedtest.Park(t, rdb, "default", lock, time.Now(), id)
+		}
+		rdb.HSet(t.Context(), "lockmw:{3}", "owner", "o")
+		locks := s.NewClient(t)
+		locks.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+			err := send()
+			for _, cmd := range cmds {
+				if slices.Equal(cmd.Args(), []any{"exists", "lockmw:{2}"}) {
+					err = broken
+					cmd.(*redis.Cmd).SetVal(nil)
+					cmd.SetErr(err)
+				}
+			}
+			return err
+		}))
+		p := newServer(2).parker(core.Backend{Redis: struct{ redis.UniversalClient }{locks}}, parked.Store{Redis: rdb}, slog.New(slog.DiscardHandler))
+		turn, err := p.lookOnce("default", &lookState{first: make(chan struct{}, 1)})
+		if turn || !errors.Is(err, broken) || rdb.Exists(t.Context(), parked.TurnOf("default")).Val() != 0 {
+			t.Errorf("after a check that failed for some locks it has the turn; %v", err)
+		}
+		if got := rdb.LRange(t.Context(), "asynq:{default}:pending", 0, -1).Val(); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("it woke %q, want a", got)
 		}
 	})
 }

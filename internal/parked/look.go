@@ -50,7 +50,8 @@ func (s Store) look(ctx context.Context, queue, id string, lasts time.Duration) 
 }
 
 // Free returns which of the locks, given by their Redis keys, are free. On a single server it asks about all locks together, and
-// splits the group in halves only where some are free. A Cluster, or a client of an unknown type, is asked for each lock.
+// splits the group in halves only where some are free. A Cluster, or a client of an unknown type, is asked for each lock. With an
+// error Free returns the free locks among those that it could ask about.
 func Free(ctx context.Context, rdb redis.UniversalClient, locks []string) (free []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -61,24 +62,32 @@ func Free(ctx context.Context, rdb redis.UniversalClient, locks []string) (free 
 	groups := slices.Collect(slices.Chunk(locks, size))
 	for len(groups) > 0 {
 		pipe := rdb.Pipeline()
-		held := make([]*redis.IntCmd, len(groups))
+		held := make([]*redis.Cmd, len(groups))
 		for i, group := range groups {
-			held[i] = pipe.Exists(ctx, group...)
+			args := []any{"exists"}
+			for _, lock := range group {
+				args = append(args, lock)
+			}
+			held[i] = pipe.Do(ctx, args...)
 		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, err
+		if _, failed := pipe.Exec(ctx); failed != nil {
+			err = failed
 		}
 		var next [][]string
 		for i, group := range groups {
-			switch n := int(held[i].Val()); {
+			// Only a command with an answer has a value. Its error may be that of another node: go-redis sets it for all commands when
+			// the context ends.
+			n, answered := held[i].Val().(int64)
+			switch {
+			case !answered:
 			case n == 0:
 				free = append(free, group...)
-			case n < len(group):
+			case int(n) < len(group):
 				half := len(group) / 2
 				next = append(next, group[:half], group[half:])
 			}
 		}
 		groups = next
 	}
-	return free, nil
+	return free, err
 }

@@ -2,6 +2,7 @@ package parked_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -117,6 +118,49 @@ func TestFreeLocksAreFoundWithFewCommands(t *testing.T) {
 	}
 	if _, err := parked.Free(canceled(t), rdb, locks); err == nil {
 		t.Error("no error after a cancellation")
+	}
+}
+
+// A client of an unknown type is asked for each lock, like a Cluster.
+type unknownClient struct{ redis.UniversalClient }
+
+func TestOneLockThatCannotBeCheckedHidesNoFreeOne(t *testing.T) {
+	broken, locks := errors.New("a node is unreachable"), []string{"lockmw:{a}", "lockmw:{b}", "lockmw:{c}", "lockmw:{d}"}
+	for name, tt := range map[string]struct {
+		fail redistest.Hook // for the second lock, which seems to be free
+		want []string
+	}{
+		"no answer about one": {func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+			err := send()
+			for _, cmd := range cmds {
+				if cmd.Args()[1] == locks[1] {
+					err = broken
+					cmd.(*redis.Cmd).SetVal(nil)
+					cmd.SetErr(err)
+				}
+			}
+			return err
+		}, []string{locks[0], locks[3]}},
+		"no answer about one until the context ends": {func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+			_ = send()
+			for _, cmd := range cmds {
+				if cmd.Args()[1] == locks[1] {
+					cmd.(*redis.Cmd).SetVal(nil)
+				}
+				cmd.SetErr(broken) // as go-redis does in a Cluster
+			}
+			return broken
+		}, []string{locks[0], locks[3]}},
+		"no answer": {func(context.Context, []redis.Cmder, func() error) error { return broken }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdb := redistest.Mini(t).NewClient(t)
+			rdb.HSet(t.Context(), locks[2], "owner", "o")
+			rdb.AddHook(tt.fail)
+			if free, err := parked.Free(t.Context(), unknownClient{rdb}, locks); !errors.Is(err, broken) || !slices.Equal(free, tt.want) {
+				t.Errorf("free are %v, %v; want %v, %v", free, err, tt.want, broken)
+			}
+		})
 	}
 }
 
