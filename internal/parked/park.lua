@@ -10,7 +10,7 @@
 --   returns {action, when asynq retries it if nothing wakes it (s), 1 if it was woken}; the action is
 --        0  unknown: no such task is active here      1  it waits in its worker, and is parked after that      2  parked
 --        3  refused because of ARGV 7      4  it belongs to a group and cannot be woken
--- sign.lua describes the field lockmw.
+-- sign.lua describes the fields lockmw and lockmw_lock.
 local call, id = redis.call, ARGV[1]
 local task = signs(KEYS[3])
 if task.state ~= 'active' then return {0, 0, 0} end
@@ -38,5 +38,6 @@ local pause = math.max(15, math.min(450, 2 * call('ZRANK', KEYS[1], id) * ARGV[1
 local due = math.floor((ARGV[4] + ARGV[5]) / 1000000 + pause * (1 + ARGV[11] / 4000))
 local letters = (stay and 'w' or 'p') .. (woken and 'C' or '') .. (ARGV[8] == '1' and 'A' or '')
 local till = now + (stay and ARGV[6] or 0) + 15000
-call('HSET', KEYS[3], 'lockmw', string.format('%s%.0f %s %s %.0f', letters, till, since, ARGV[4], due))
+local sign = string.format('%s%.0f %s %s %.0f', letters, till, since, ARGV[4], due)
+call('HSET', KEYS[3], 'lockmw', sign, 'lockmw_lock', ARGV[4] .. ' ' .. ARGV[2])
 return {stay and 1 or 2, due, woken and 1 or 0}

@@ -140,7 +140,7 @@ func (r *Reader) read(ctx context.Context, places []place) (all List, err error)
 	answers := make([]*redis.Cmd, len(places))
 	for i, p := range places {
 		keys := []string{ListOf(p.queue, p.lock), InQueue(p.queue, "retry"), InQueue(p.queue, "archived")}
-		answers[i] = pipe.Eval(ctx, signLua+listLua, keys, TaskPrefix(p.queue), MaxTasks)
+		answers[i] = pipe.Eval(ctx, signLua+listLua, keys, TaskPrefix(p.queue), MaxTasks, p.lock)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return List{}, err

@@ -8,14 +8,18 @@
 --   since   when it first met its lock (µs)
 --   began   when its last attempt began (µs), by the clock of its process
 --   due     when asynq retries it if nothing wakes it (s), by the same clock
+-- A task with nested locks may be on the lists of several, but its sign is about the last one that it met. The field lockmw_lock is
+-- "<began> <lock>". It does not count with another began: older processes do not write it. Without it, lock is nil or false.
 -- asynq stores with each task when it is due again, or when it was archived. This distinguishes a parked task from a task that
 -- has failed since. asynq's public interface lets a handler choose no other value that is stored with a task.
 local function signs(key)
-  local t = redis.call('HMGET', key, 'state', 'lockmw', 'lockmw_back')
+  local t = redis.call('HMGET', key, 'state', 'lockmw', 'lockmw_back', 'lockmw_lock')
   local letter, more, till, since, began, due = string.match(t[2] or '', '^(%l)(%u*)(%d+) (%d+) (%d+) (%d+)$')
+  local at, lock = string.match(t[4] or '', '^(%d+) (.*)$')
   return {
     state = t[1], back = t[3], letter = letter, woken = letter == 'c', last = letter and string.find(more, 'A', 1, true),
-    again = letter and string.find(more, 'C', 1, true), till = tonumber(till or 0), since = since, began = began, due = tonumber(due),
+    again = letter and string.find(more, 'C', 1, true), till = tonumber(till or 0), since = since,
+    began = began, due = tonumber(due), lock = at == began and lock,
   }
 end
 local function stored(task, id, retry, archived)

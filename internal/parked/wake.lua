@@ -1,7 +1,7 @@
 -- Wakes tasks on the list of a lock: moves them to the front of their queue. A task is woken only while asynq keeps it because
 -- of that lock. If the attempt was its last, asynq has archived the task; if its process died, restore.lua may not have run.
--- Tasks that were woken or are active stay on the list until they get the lock; all others are removed from it. A repeated
--- execution does no harm.
+-- Tasks that were woken or are active stay on the list until they get the lock or wait for another one; all others are removed
+-- from it. A repeated execution does no harm.
 --   KEYS 1 list: ids of tasks, by the time when they came first  2 lists: the locks that have a list
 --        3 pending tasks  4 retry set of asynq  5 archive of asynq  6 mark of a paused queue
 --   ARGV 1 prefix of the keys of tasks      2 lock      3 how many tasks should be on their way or wait for the lock
@@ -9,7 +9,7 @@
 --        5 now (ns)      6 how long a woken task counts as on its way (µs)      7… tasks that have got the lock
 --   returns {number of tasks left on the list or -1, 1 if another execution must follow immediately, number of woken tasks,
 --        with "ahead": number of tasks that are on their way or wait}
--- sign.lua describes the field lockmw.
+-- sign.lua describes the fields lockmw and lockmw_lock.
 local call = redis.call
 for i = 7, #ARGV do call('ZREM', KEYS[1], ARGV[i]) end
 if call('EXISTS', KEYS[6]) == 1 or ARGV[4] == 'ahead' and call('LLEN', KEYS[3]) > 0 then return {-1, 0, 0, 0} end
@@ -24,7 +24,10 @@ for i, id in ipairs(ids) do
   local active, set = task.state == 'active', stored(task, id, KEYS[4], KEYS[5])
   local fresh = task.till > now -- otherwise it has got the lock, or its worker has died
   local waits = task.letter == 'w' and active and task.till - 15000 > now
-  if task.state == 'pending' and (task.woken or task.letter == 'w' and fresh) or active and task.woken and fresh then
+  if task.lock and task.lock ~= ARGV[2] then -- it waits for another lock, and is on the list of that one
+    call('ZREM', KEYS[1], id)
+    soon = i == 100 and 1 or 0
+  elseif task.state == 'pending' and (task.woken or task.letter == 'w' and fresh) or active and task.woken and fresh then
     -- It is on its way. If its server shut down while the task waited, it is at the front of its queue.
     if not ahead then break end
     coming = coming + 1
