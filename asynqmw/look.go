@@ -115,9 +115,8 @@ func (p *parker) looksAgain(queue string, l *lookState, err error) bool {
 	return true
 }
 
-// lookOnce reads which locks have lists. If it is the turn of this server, lookOnce wakes a task for each free lock. It also wakes
-// a task for one lock that is held, if no worker of this server waits: while other callers queue for a lock, no check ever finds it
-// free.
+// lookOnce reads which locks have lists. If it is the turn of this server, lookOnce wakes a task for each free lock. Now and then it
+// also wakes a task for one lock that is held: while other callers queue for a lock, no check ever finds it free.
 func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 	ctx, start := context.Background(), time.Now()
 	locks, turn, err := p.store.Look(ctx, queue, p.id)
@@ -143,7 +142,11 @@ func (p *parker) lookOnce(queue string, l *lookState) (turn bool, err error) {
 		_ = p.store.EndTurn(ctx, queue, p.id)
 		return false, err
 	}
-	if lock := locks[rand.N(len(locks))]; !slices.Contains(free, lock) && !p.server.stays() && time.Since(l.held) > heldEvery {
+	due := heldEvery
+	if !p.server.hasRoom() { // the task may have to leave its worker immediately, unless another server takes it
+		due *= 2
+	}
+	if lock := locks[rand.N(len(locks))]; !slices.Contains(free, lock) && time.Since(l.held) > due {
 		l.held = time.Now()
 		p.wake(parked.ListID{Queue: queue, Lock: lock}, parked.Held)
 	}

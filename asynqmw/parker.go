@@ -303,7 +303,7 @@ func (p *parker) stay(w parked.ListID, a *attempt) (wait time.Duration, leave fu
 	if a.requeued > 0 {
 		most = max(most, 1)
 	}
-	if s.waiting >= most || !p.server.beginStay() {
+	if s.waiting >= most || !p.server.beginWait() {
 		return 0, func() {}
 	}
 	switch wait = longestStay; {
@@ -314,7 +314,7 @@ func (p *parker) stay(w parked.ListID, a *attempt) (wait time.Duration, leave fu
 	}
 	s.waiting++
 	return a.fifthOf(wait), func() {
-		p.server.endStay()
+		p.server.endWait()
 		p.mu.Lock()
 		s.waiting--
 		p.mu.Unlock()

@@ -18,7 +18,6 @@ type server struct {
 	workers int
 	idler   *idler
 	waiting atomic.Int32 // workers that wait for a lock
-	staying atomic.Int32 // of them, the ones that wait for at most a second
 
 	mu      sync.Mutex
 	parkers map[parkerID]*parker
@@ -69,7 +68,10 @@ func (s *server) hasLists() bool {
 // maxWaits returns how many workers may wait for a lock at a time: half of them, but at least one.
 func (s *server) maxWaits() int { return max(1, s.workers/2) }
 
-// beginWait reports whether another worker may wait. If so, call endWait after the wait.
+// hasRoom reports whether another worker may wait for a lock.
+func (s *server) hasRoom() bool { return int(s.waiting.Load()) < s.maxWaits() }
+
+// beginWait reports whether another worker may wait, and counts it. If so, call endWait after the wait.
 func (s *server) beginWait() bool {
 	if int(s.waiting.Add(1)) <= s.maxWaits() {
 		return true
@@ -79,20 +81,3 @@ func (s *server) beginWait() bool {
 }
 
 func (s *server) endWait() { s.waiting.Add(-1) }
-
-// beginStay is beginWait for a wait of at most a second. If it reports true, call endStay after the wait.
-func (s *server) beginStay() bool {
-	if !s.beginWait() {
-		return false
-	}
-	s.staying.Add(1)
-	return true
-}
-
-func (s *server) endStay() {
-	s.staying.Add(-1)
-	s.endWait()
-}
-
-// stays reports whether a worker waits for at most a second.
-func (s *server) stays() bool { return s.staying.Load() > 0 }

@@ -150,8 +150,8 @@ func (g *guard) lockOrLeave(a *attempt, task *asynq.Task, p *parker, w parked.Li
 	switch {
 	case g.waits || mustWait:
 	case g.placeKept > 0 && a.server != nil:
-		if a.server.beginStay() {
-			leave = a.server.endStay
+		if a.server.beginWait() {
+			leave = a.server.endWait
 		} else {
 			opts = append(opts, lockmw.WithWait(0)) // the place is kept all the same
 		}
