@@ -262,7 +262,7 @@ func TestFaultsOfADashboardAreFound(t *testing.T) {
 		// Syntax.
 		"histogram_quantile(": "histogram_quantil(",
 		"sum by":              "sum_by",
-		" or (max":           " xor (max",
+		" or (max":            " xor (max",
 		"offset":              "ofset",
 		"[$__range]":          "[$__ranges]",
 		`\"$name\"`:           `'$name'`,
