@@ -81,6 +81,9 @@ func fromCore(r *core.Record) Record {
 	case core.RecordDone:
 		rec.State = Done
 	}
-	_, _ = hex.Decode(rec.Fingerprint[:], []byte(r.Fingerprint)) // one that cannot be read matches no request
+	// One that cannot be read, such as a longer one, matches no request.
+	if f, err := hex.DecodeString(r.Fingerprint); err == nil && len(f) == len(rec.Fingerprint) {
+		rec.Fingerprint = Fingerprint(f)
+	}
 	return rec
 }

@@ -67,6 +67,7 @@ var serverTests = []struct {
 	{"a lost answer to the end is asked for again", testLostEnd},
 	{"an answer that cannot be recorded is not reported", testUnrecordedAnswer},
 	{"a record of another type is not touched", testOtherType},
+	{"a fingerprint of another length matches no request", testStrangeFingerprint},
 }
 
 func onServer(t *testing.T, d redistest.Deployment) {
@@ -279,6 +280,32 @@ func testOtherType(t *testing.T, s *site) {
 	isError(t, err, lockmw.ErrWrongType)
 	if v := rdb.Get(t.Context(), name).Val(); v != "mine" {
 		t.Errorf("the key has %q", v)
+	}
+}
+
+// A later release may have longer fingerprints.
+func testStrangeFingerprint(t *testing.T, s *site) {
+	rdb := s.Universal(t)
+	once := idempotency.New(s.client(t))
+	for state, fails := range map[string]error{"done": nil, "open": errBug} {
+		k := idempotency.Key{Scope: "user-7", ID: state}
+		shop := &shop{fail: fails}
+		call := func() error {
+			_, err := idempotency.Do(t.Context(), once, k, order{"tea"}, idempotency.RunAgain, shop.order)
+			return err
+		}
+		isError(t, call(), fails)
+		name := s.prefix + ":{" + k.LockKey() + "}:record"
+		text, err := rdb.Get(t.Context(), name).Result()
+		isError(t, err, nil)
+		right := k.Fingerprint([]byte(`{"Item":"tea"}`)).String()
+		if !strings.HasPrefix(text, state) || !strings.Contains(text, right) {
+			t.Fatalf("the record is %q", text)
+		}
+		for _, other := range []string{right + "00", right[2:], right + "0", strings.Repeat("x", 200)} {
+			isError(t, rdb.Set(t.Context(), name, strings.Replace(text, right, other, 1), time.Hour).Err(), nil)
+			isError(t, call(), idempotency.ErrReused)
+		}
 	}
 }
 
