@@ -54,8 +54,12 @@ func Error(err error) error {
 func idempotencyError(err error) error {
 	e, _ := errors.AsType[*lockmw.Error](err)
 	switch {
-	case errors.Is(err, idempotency.ErrUnknownOutcome): // it may wrap the others
+	case errors.Is(err, idempotency.ErrUnknownOutcome): // it and ErrDone may wrap the others
 		return status.Error(codes.FailedPrecondition, "the outcome of an earlier call with this key is unknown")
+	case errors.Is(err, idempotency.ErrDone):
+		return errDone
+	case (errors.Is(err, lockmw.ErrUnavailable) || errors.Is(err, lockmw.ErrLost)) && !errors.Is(err, lockmw.ErrNotRequested):
+		return notHandled(e) // first, because it may wrap the context error of a connection or of the lost lock
 	case errors.Is(err, context.Canceled): // before the call began
 		return status.Error(codes.Canceled, "the call was cancelled")
 	case errors.Is(err, context.DeadlineExceeded):
@@ -66,11 +70,13 @@ func idempotencyError(err error) error {
 		return status.Error(codes.InvalidArgument, "the key was used for another request")
 	case errors.Is(err, idempotency.ErrKeyExpired):
 		return status.Error(codes.FailedPrecondition, "the key is too old")
-	case errors.Is(err, idempotency.ErrDone):
-		return errDone
 	case errors.Is(err, lockmw.ErrInvalidKey):
 		return status.Error(codes.InvalidArgument, "the idempotency-key must have from 1 to 255 bytes")
 	}
+	return notHandled(e)
+}
+
+func notHandled(e *lockmw.Error) error {
 	return retry(codes.Unavailable, "the call was not handled, because the record of its key is not available", e)
 }
 

@@ -37,7 +37,7 @@ type storeRecords struct {
 func (s *storeRecords) lock(ctx context.Context, c *claim) (context.Context, *lockmw.Hold, *Record, error) {
 	rec, err := s.Look(ctx, c.Key)
 	if err != nil {
-		return nil, nil, nil, unavailable(err)
+		return nil, nil, nil, beginError(ctx, err)
 	}
 	if c.isSettled(&rec) {
 		return nil, nil, &rec, nil
