@@ -32,9 +32,9 @@ func (r *Runner) settled(c *claim, rec *Record) (*Run, error) {
 	case rec.State == Done:
 		answer, err := decodeAnswer(rec.Answer, r.sealer)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrDone, err)
+			return nil, &Error{Op: "begin", Err: fmt.Errorf("%w: %w", ErrDone, err), Unfinished: c.unfinished(rec)}
 		}
-		return &Run{replay: &answer, id: rec.Run}, nil
+		return newReplay(r, c, rec, &answer), nil
 	case rec.State == Committed && c.policy.recover == nil:
 		return nil, &Error{Op: "begin", Err: ErrDone, Unfinished: c.unfinished(rec)}
 	}
@@ -74,5 +74,5 @@ func (r *Runner) unfinished(held context.Context, c *claim, rec *Record) (*Run, 
 	case !kept: // the run has ended meanwhile: the record says how
 		return nil, nil
 	}
-	return &Run{replay: &answer, id: rec.Run}, nil
+	return newReplay(r, c, rec, &answer), nil
 }

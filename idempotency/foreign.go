@@ -43,7 +43,7 @@ func (r Record) Void(run string) Record {
 // Store returns the store that has the run's record. It is for functions that belong to an implementation of Store, such as
 // sqlstore.Commit. It is nil if the Run is a replay, or if its record is in Redis.
 func (run *Run) Store() Store {
-	if run.runner != nil {
+	if run.replay == nil {
 		if s, ok := run.runner.records.(*storeRecords); ok {
 			return s.Store
 		}

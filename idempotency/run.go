@@ -10,8 +10,10 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Run is what Begin returns: a run of the work that holds the key's lock, or a replay. It belongs to one goroutine, except for
-// its context.
+// A Run is what Begin returns: a run of the work that holds the key's lock, or a replay, which describes the recorded run. It belongs
+// to one goroutine, except for its context.
+//
+// Keep, Forget and Leave of a replay, and of a run that has ended, change nothing and return an error that wraps lockmw.ErrNotHeld.
 type Run struct {
 	replay *Answer
 	id     string
@@ -20,6 +22,7 @@ type Run struct {
 	runner  *Runner
 	claim   *claim
 	hold    *lockmw.Hold
+	token   int64
 	attempt int
 	began   time.Time
 	notDone atomic.Bool
@@ -28,10 +31,17 @@ type Run struct {
 }
 
 func newRun(held context.Context, r *Runner, c *claim, hold *lockmw.Hold, rec *Record) *Run {
-	run := &Run{id: c.Run, runner: r, claim: c, hold: hold, attempt: rec.Earlier + 1, began: time.Now()}
+	run := &Run{id: c.Run, runner: r, claim: c, hold: hold, token: hold.Token(), attempt: rec.Earlier + 1, began: time.Now()}
 	run.outer, _ = FromContext(held)
 	run.ctx = context.WithValue(held, runKey{}, run)
 	return run
+}
+
+// newReplay returns the Run of a call that gets the answer of a recorded run.
+func newReplay(r *Runner, c *claim, rec *Record, answer *Answer) *Run {
+	return &Run{
+		replay: answer, id: rec.Run, ctx: c.caller, runner: r, claim: c, token: rec.Token, attempt: rec.Earlier + 1, began: rec.Began,
+	}
 }
 
 type runKey struct{}
@@ -78,6 +88,7 @@ func (run *Run) Replay() (Answer, bool) {
 }
 
 // Context returns the context for the work. It carries the run and its hold, and ends when the lock is lost or the run has ended.
+// The context of a replay is that of the call of Begin.
 func (run *Run) Context() context.Context { return run.ctx }
 
 // ID returns the identity of the run: 128 random bits in hex digits.
@@ -88,6 +99,11 @@ func (run *Run) LockKey() string { return run.claim.Key }
 
 // Attempt returns the number of the run: see the function Attempt.
 func (run *Run) Attempt() int { return run.attempt }
+
+// Unfinished describes the run, for the Error of middleware that got no answer to record or cannot repeat the recorded one.
+func (run *Run) Unfinished() *Unfinished {
+	return &Unfinished{Key: run.claim.key, Run: run.id, Token: run.token, Attempts: run.attempt, Began: run.began}
+}
 
 // IsNotDone reports whether NotDone was called for the run.
 func (run *Run) IsNotDone() bool { return run.notDone.Load() }
@@ -127,9 +143,7 @@ func (r *Runner) keeping(key, run string, a *Answer) (End, error) {
 
 // notRecorded returns the error of a run whose answer could not be recorded because of err.
 func (run *Run) notRecorded(err error) *Error {
-	return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err), Unfinished: &Unfinished{
-		Key: run.claim.key, Run: run.id, Token: run.hold.Token(), Attempts: run.attempt, Began: run.began,
-	}}
+	return &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err), Unfinished: run.Unfinished()}
 }
 
 // Forget ends a run that did nothing, and releases the lock. A repetition runs the work. If the store does not answer, the
@@ -156,7 +170,10 @@ func (run *Run) drop() error {
 }
 
 func (run *Run) endWith(o Outcome) error {
-	if _, err := run.end(End{Key: run.claim.Key, Run: run.id, Outcome: o}); err != nil {
+	switch _, err := run.end(End{Key: run.claim.Key, Run: run.id, Outcome: o}); {
+	case err == errEnded: //nolint:errorlint // it is not wrapped
+		return &Error{Op: "record", Err: err}
+	case err != nil:
 		return &Error{Op: "record", Err: unavailable(err)}
 	}
 	return nil
@@ -172,4 +189,4 @@ func (run *Run) end(e End) (bool, error) {
 	return ended, err
 }
 
-var errEnded = fmt.Errorf("%w: the run has ended before", lockmw.ErrNotHeld)
+var errEnded = fmt.Errorf("%w: the run is a replay or has ended before", lockmw.ErrNotHeld)
