@@ -1,11 +1,13 @@
 package httpmw_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
 
 	"github.com/lockmw/go/httpmw"
+	"github.com/lockmw/go/idempotency"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -58,5 +60,37 @@ func TestAnErrorHandlerMayAnswerWithASuccess(t *testing.T) {
 	rec := post(httpmw.WithLock(local, user42, accepted)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { lose(local, r) })), "/")
 	if rec.Code != http.StatusAccepted || rec.Body.Len() > 0 {
 		t.Errorf("status %d: %s", rec.Code, rec.Body)
+	}
+}
+
+func TestAnErrorHandlerOfIdempotentGetsTheRunInQuestion(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancelCause(t.Context())
+	for name, tt := range map[string]struct {
+		ctx     context.Context // of the first request
+		handler http.HandlerFunc
+		want    error
+	}{
+		"silence":       {ended, func(_ http.ResponseWriter, r *http.Request) { cancel(errors.New("a timeout")); <-r.Context().Done() }, idempotency.ErrNotRecorded},
+		"a long answer": {t.Context(), func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 100_000)) }, idempotency.ErrDone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got *idempotency.Error
+			id := ""
+			h := once(lockmw.NewLocal(), func(w http.ResponseWriter, r *http.Request) {
+				run, _ := idempotency.FromContext(r.Context())
+				id = run.ID()
+				tt.handler(w, r)
+			}, httpmw.WithErrorHandler(func(_ http.ResponseWriter, _ *http.Request, err error) {
+				if e, ok := errors.AsType[*idempotency.Error](err); ok && errors.Is(err, tt.want) {
+					got = e
+				}
+			}))
+			serve(h, keyed("k-1", "").WithContext(tt.ctx))
+			serve(h, keyed("k-1", ""))
+			if got == nil || got.Unfinished == nil || got.Unfinished.Run != id || got.Unfinished.Key.ID != "k-1" {
+				t.Errorf("got %+v, want the run %s", got, id)
+			}
+		})
 	}
 }

@@ -64,11 +64,12 @@ func idempotencyProblem(err error) (p problem, found bool) {
 }
 
 // failSilent answers for a handler that has not answered, because its context has ended.
-func (m *idempotent) failSilent(w http.ResponseWriter, r *http.Request) {
+func (m *idempotent) failSilent(w http.ResponseWriter, r *http.Request, run *idempotency.Run) {
 	ctx := r.Context()
 	if errors.Is(ctx.Err(), context.Canceled) && errors.Is(context.Cause(ctx), context.Canceled) {
 		answerNobody(w)
 		return
 	}
-	m.fail(w, r, &idempotency.Error{Op: "record", Err: fmt.Errorf("%w: the context had ended, and the handler has not answered", idempotency.ErrNotRecorded)})
+	silent := fmt.Errorf("%w: the context had ended, and the handler has not answered", idempotency.ErrNotRecorded)
+	m.fail(w, r, &idempotency.Error{Op: "record", Err: silent, Unfinished: run.Unfinished()})
 }

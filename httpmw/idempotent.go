@@ -154,7 +154,7 @@ func (m *idempotent) serve(w http.ResponseWriter, r *http.Request, id string, ne
 		return
 	}
 	if answer, done := run.Replay(); done {
-		m.replay(w, r, &answer)
+		m.replay(w, r, run, &answer)
 		return
 	}
 	m.run(w, r, body, run, next)

@@ -265,7 +265,7 @@ func (a *recorder) end() (answer bool) {
 	}
 	// net/http would send status 200 for a handler that has stopped working.
 	a.phase, a.why = closed, errHandlerReturned
-	a.m.failSilent(a.w, a.r)
+	a.m.failSilent(a.w, a.r, a.run)
 	return false
 }
 

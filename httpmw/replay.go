@@ -96,7 +96,7 @@ func change(h, from, to http.Header) {
 }
 
 // replay sends the recorded answer. If it was not kept, or the client cannot read it, the client learns of it what can be told.
-func (m *idempotent) replay(w http.ResponseWriter, r *http.Request, answer *idempotency.Answer) {
+func (m *idempotent) replay(w http.ResponseWriter, r *http.Request, run *idempotency.Run, answer *idempotency.Answer) {
 	status := answer.Status
 	if status == 0 { // of a function of Recover, or of an operator
 		status = http.StatusOK
@@ -104,7 +104,7 @@ func (m *idempotent) replay(w http.ResponseWriter, r *http.Request, answer *idem
 	if answer.NoBody || status < 200 || status > 999 || !accepts(r.Header, answer.Header) {
 		p := problemDone
 		p.AnswerStatus, p.AnswerLocation = answer.Status, http.Header(answer.Header).Get("Location")
-		m.refuse(w, r, &refusedError{p, &idempotency.Error{Op: "begin", Err: idempotency.ErrDone}}, false)
+		m.refuse(w, r, &refusedError{p, &idempotency.Error{Op: "begin", Err: idempotency.ErrDone, Unfinished: run.Unfinished()}}, false)
 		return
 	}
 	h := w.Header()

@@ -18,7 +18,8 @@ import (
 // policy of the next repetition decides. fn calls NotDone if it did nothing.
 //
 // The error is the error of fn, or an *Error. With ErrNotRecorded fn has returned a result that could not be recorded. Do then
-// returns that result as well; the caller must not report success. With any other *Error fn was not called.
+// returns that result as well; the caller must not report success. The same is true of any other *Error with the Op "record": fn has
+// called NotDone, and that could not be recorded. With the Op "begin" fn was not called.
 func Do[In, Out any](
 	ctx context.Context, r *Runner, key Key, in In, policy Policy, fn func(ctx context.Context, in In) (Out, error),
 ) (out Out, err error) {
@@ -31,7 +32,7 @@ func Do[In, Out any](
 	}
 	run, err := r.beginWith(ctx, key, key.Fingerprint(text), policy, nil)
 	if err == nil && run.replay != nil {
-		err = readResult(*run.replay, &out)
+		err = run.readResult(&out)
 	}
 	switch {
 	case err != nil:
@@ -48,7 +49,7 @@ func Do[In, Out any](
 	}
 	answer, err := Result(out)
 	if err != nil {
-		return out, &Error{Op: "record", Err: fmt.Errorf("%w: %w", ErrNotRecorded, err)}
+		return out, run.notRecorded(err)
 	}
 	return out, run.Keep(answer)
 }
@@ -62,12 +63,14 @@ func Result(value any) (Answer, error) {
 	return Answer{Body: text}, nil
 }
 
-func readResult(a Answer, out any) error {
-	if a.NoBody {
-		return &Error{Op: "begin", Err: ErrDone}
+// readResult reads the result of a replay.
+func (run *Run) readResult(out any) error {
+	err := ErrDone
+	if !run.replay.NoBody {
+		if err = json.Unmarshal(run.replay.Body, out); err == nil {
+			return nil
+		}
+		err = fmt.Errorf("%w: the recorded result cannot be read: %w", ErrDone, err)
 	}
-	if err := json.Unmarshal(a.Body, out); err != nil {
-		return &Error{Op: "begin", Err: fmt.Errorf("%w: the recorded result cannot be read: %w", ErrDone, err)}
-	}
-	return nil
+	return &Error{Op: "begin", Err: err, Unfinished: run.Unfinished()}
 }

@@ -33,7 +33,7 @@ var (
 type Error struct {
 	Op         string      // "begin", "record" or "resolve"
 	Err        error       // one of the errors of this package, or an error of lockmw
-	Unfinished *Unfinished // with ErrUnknownOutcome, ErrDone and ErrNotRecorded: the run in question; otherwise nil
+	Unfinished *Unfinished // of a call, with ErrUnknownOutcome, ErrDone and ErrNotRecorded: the run in question; otherwise nil
 }
 
 // Error returns the operation and its error.

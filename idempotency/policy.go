@@ -34,7 +34,7 @@ func Recover(f func(ctx context.Context, u Unfinished) (Answer, error)) Policy {
 
 func (p Policy) isValid() bool { return p.again || p.refuse || p.recover != nil }
 
-// Unfinished describes the earlier runs of a key that left no outcome.
+// Unfinished describes the earlier runs of a key that left no outcome, or the run whose answer is missing.
 type Unfinished struct {
 	Key      Key
 	Run      string    // the last of them: see Runner.Resolve
