@@ -162,6 +162,7 @@ func (m *idempotent) serve(w http.ResponseWriter, r *http.Request, id string, ne
 
 // run calls next with the request, records its answer and then sends it.
 func (m *idempotent) run(w http.ResponseWriter, r *http.Request, body io.ReadCloser, run *idempotency.Run, next http.Handler) {
+	defer func() { _ = run.Leave() }() // if a function of WithKept or the logger has panicked; otherwise the run has ended
 	work := newWork(r.Context(), run.Context())
 	defer work.cancel(context.Canceled)
 	mine := r.WithContext(work.ctx)
