@@ -17,6 +17,23 @@ type unprintable struct{}
 
 func (unprintable) MarshalJSON() ([]byte, error) { panic(errBug) }
 
+// A breakingStore panics when a run ends.
+type breakingStore struct{ idempotency.Store }
+
+func (breakingStore) End(context.Context, idempotency.End) (bool, error) { panic(errBug) }
+
+func TestAStoreThatPanicsReleasesTheLock(t *testing.T) {
+	store, locks := memoryStore(t), lockmw.LockerFunc(lockmw.NewLocal().Lock)
+	once := idempotency.New(locks, idempotency.WithStore(store), idempotency.WithWait(0))
+	breaks := idempotency.New(locks, idempotency.WithStore(breakingStore{store}))
+	key := idempotency.Key{Scope: "user-8", ID: key.ID} // memoryStore has used the other one
+	isError(t, usertest.Recovered(func() {
+		_, _ = idempotency.Do(t.Context(), breaks, key, order{"tea"}, idempotency.Refuse, (&shop{}).order)
+	}), errBug)
+	_, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, (&shop{}).order)
+	isError(t, err, idempotency.ErrUnknownOutcome)
+}
+
 // A program that recovers from the panic, as servers do, must not be left with a lock that nobody can release.
 func TestAPanicOfTheCallersCodeReleasesTheLock(t *testing.T) {
 	fails := func(context.Context, order) (receipt, error) { return receipt{}, errors.New("timeout") }

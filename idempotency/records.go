@@ -57,9 +57,8 @@ func (s *storeRecords) begin(held context.Context, hold *lockmw.Hold, c *claim) 
 func (s *storeRecords) finish(run *Run, e End) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(run.ctx), endTimeout)
 	defer cancel()
-	ok, err := s.End(ctx, e)
-	_ = run.hold.Unlock() // a failed release only delays the next call
-	return ok, err
+	defer func() { _ = run.hold.Unlock() }() // also if the Store panics; a failed release only delays the next call
+	return s.End(ctx, e)
 }
 
 // endTimeout bounds how long the end of a run waits for the store.
