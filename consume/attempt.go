@@ -32,7 +32,7 @@ func (p *Partition[M]) settle(m *message[M]) bool {
 		if p.open.Err() != nil {
 			return false
 		}
-		p.queue.log(m, failures, err)
+		_ = protect(func() error { p.queue.log(m, failures, err); return nil }) // the logger may panic
 		pause.For(p.open, longest/2+rand.N(longest/2+1))
 		longest = min(2*longest, p.queue.longest)
 	}

@@ -3,6 +3,7 @@ package consume_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,6 +34,33 @@ func TestAMessageWhoseGiveUpPanicsIsTriedAgain(t *testing.T) {
 			func(_ context.Context, m string, attempt int, err error) error {
 				if j.add(m, attempt); attempt == 1 {
 					panic("nil map")
+				}
+				return nil
+			}).Open(j.done)
+		submit(t, p, "a1")
+		time.Sleep(time.Minute)
+		j.want(t, "a1 1", "a1 2", "done a1")
+		p.Close(now())
+	})
+}
+
+// A loud is a Locker whose log cannot be written.
+type loud struct{ lockmw.Locker }
+
+type loudHandler struct{ slog.Handler }
+
+func (loud) Logger() *slog.Logger { return slog.New(loudHandler{}) }
+
+func (loudHandler) Enabled(context.Context, slog.Level) bool { panic("nil map") }
+
+// The process, and the other messages, must not suffer.
+func TestAMessageWhoseFailureCannotBeLoggedIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := new(journal)
+		p := consume.New(loud{lockmw.NewLocal()}, itself, func(context.Context, string) error { return errStock },
+			func(_ context.Context, m string, attempt int, err error) error {
+				if j.add(m, attempt); attempt == 1 {
+					return err
 				}
 				return nil
 			}).Open(j.done)
