@@ -9,6 +9,8 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +44,8 @@ func (m *idempotent) fingerprint(key idempotency.Key, r *http.Request, body []by
 	parts := [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath())}
 	if m.identify == nil {
 		parts = append(parts, []byte(r.URL.RawQuery))
-		return key.Fingerprint(append(parts, contentOf(r.Header.Get("Content-Type"), body)...)...), nil
+		content, err := contentOf(r, body)
+		return key.Fingerprint(append(parts, content...)...), err
 	}
 	copied := r.WithContext(r.Context())
 	copied.Body = io.NopCloser(bytes.NewReader(body)) // the function may parse a form
@@ -50,16 +53,56 @@ func (m *idempotent) fingerprint(key idempotency.Key, r *http.Request, body []by
 	return key.Fingerprint(append(parts, identity)...), err
 }
 
+var errBodyRead = errors.New("the body was read before Idempotent: mount it outside, put the body back, or use WithFingerprint")
+
 // contentOf returns what a repetition of a request has in common with it: the body, or the parts of a form, which has a new
-// boundary in each try.
-func contentOf(contentType string, body []byte) [][]byte {
-	media, params, err := mime.ParseMediaType(contentType)
-	if err == nil && strings.HasPrefix(media, "multipart/") {
-		if parts, err := partsOf(body, params["boundary"]); err == nil {
-			return append(parts, []byte(media), []byte("multipart"))
+// boundary in each try. If other middleware or the scope has read the body, only the form is left that it has made of it.
+func contentOf(r *http.Request, body []byte) ([][]byte, error) {
+	if len(body) == 0 {
+		switch files := r.MultipartForm; {
+		case files != nil && len(files.Value)+len(files.File) > 0:
+			return partsOfForm(files)
+		case len(r.PostForm) > 0:
+			return [][]byte{[]byte(r.PostForm.Encode()), []byte("form")}, nil
+		case r.ContentLength > 0:
+			return nil, errBodyRead
 		}
 	}
-	return [][]byte{body}
+	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err == nil && strings.HasPrefix(media, "multipart/") {
+		if parts, err := partsOf(body, params["boundary"]); err == nil {
+			return append(parts, []byte(media), []byte("multipart")), nil
+		}
+	}
+	return [][]byte{body}, nil
+}
+
+// partsOfForm is partsOf for a form that was parsed before.
+func partsOfForm(form *multipart.Form) ([][]byte, error) {
+	parts := [][]byte{[]byte(url.Values(form.Value).Encode())}
+	size := int64(len(parts[0]))
+	for _, name := range slices.Sorted(maps.Keys(form.File)) {
+		for _, header := range form.File[name] {
+			if size += header.Size; size > largestBody {
+				return nil, &refusedError{problemIdempotencyBody, &http.MaxBytesError{Limit: largestBody}}
+			}
+			content, err := readFile(header)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, []byte(headOf(header.Header)), content)
+		}
+	}
+	return append(parts, []byte("files")), nil
+}
+
+func readFile(header *multipart.FileHeader) ([]byte, error) {
+	file, err := header.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(file)
 }
 
 func partsOf(body []byte, boundary string) (parts [][]byte, err error) {
@@ -79,10 +122,15 @@ func partsOf(body []byte, boundary string) (parts [][]byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		var head strings.Builder
-		for _, name := range slices.Sorted(maps.Keys(part.Header)) {
-			fmt.Fprintf(&head, "%s: %q\n", name, part.Header[name])
-		}
-		parts = append(parts, []byte(head.String()), content)
+		parts = append(parts, []byte(headOf(part.Header)), content)
 	}
+}
+
+// headOf returns the headers of a part, which include its name.
+func headOf(header textproto.MIMEHeader) string {
+	var head strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		fmt.Fprintf(&head, "%s: %q\n", name, header[name])
+	}
+	return head.String()
 }

@@ -37,7 +37,8 @@ import (
 // recorded, it ends with the request.
 //
 // A repetition must be the same request: the method, the path, the query and the body are compared. The body is read first and
-// may have 1 MiB.
+// may have 1 MiB. If middleware outside or the scope has parsed a form, that form is compared. A body that was read in another way gets
+// status 500.
 //
 // Mount it inside of recovery, CORS, compression, authentication, authorisation and timeouts, because a replay runs nothing
 // inside, and outside of WithLock and of transactions. Never mount http.TimeoutHandler or recovery inside: the first returns

@@ -120,7 +120,7 @@ func TestOtherRequestsWithTheKeyAreRefused(t *testing.T) {
 		serve(h, keyed("k-1", "cart"))
 		for name, edit := range map[string]func(r *http.Request){
 			"body":         func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("cart2")) },
-			"no body":      func(r *http.Request) { r.Body = http.NoBody },
+			"no body":      func(r *http.Request) { r.Body, r.ContentLength = http.NoBody, 0 },
 			"query":        func(r *http.Request) { r.URL.RawQuery = "dry=1" },
 			"path":         func(r *http.Request) { r.URL.Path = "/orders2" },
 			"method":       func(r *http.Request) { r.Method = http.MethodPatch },
