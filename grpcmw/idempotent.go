@@ -30,9 +30,16 @@ const (
 // waits for its answer: see idempotency.WithWait. caller returns the identity that authentication has put into the context, so that
 // two callers who choose the same key have different ones.
 //
-// The first answer decides: a response is kept; a refusal, such as InvalidArgument, is forgotten, and a repetition runs; a failure,
-// such as Internal, and a panic are unknown outcomes, for which the policy decides. A refusal by Unary inside is forgotten as well.
-// docs/recipes.md lists the statuses.
+// The first answer decides:
+//
+//   - A response is kept.
+//   - InvalidArgument, NotFound, PermissionDenied, Unauthenticated, FailedPrecondition, OutOfRange and Unimplemented are forgotten, because
+//     the handler did nothing: a repetition runs. The same is true if it calls idempotency.NotDone, and if Unary or another Idempotent
+//     refuses the call inside.
+//   - All other statuses, an error that wraps a status, and a panic are unknown outcomes, for which the policy decides.
+//
+// So a handler must not return the status of another service as it is if it may have done something before: the status would pass for its
+// own refusal. Wrap it, or return Internal.
 //
 // A repetition must be the same request. Requests and responses are compared and kept in their binary form, so a release that
 // renames a response type cannot read older ones. Idempotent panics if an argument is nil or a policy is not set.
@@ -53,20 +60,26 @@ func Idempotent(once *idempotency.Runner, caller func(context.Context) (string, 
 		}
 		key, text, err := identify(ctx, caller, ids, req)
 		if err != nil {
-			return nil, err
+			return refuse(ctx, err)
 		}
 		run, err := once.Begin(ctx, key, key.Fingerprint([]byte(info.FullMethod), text), policy)
 		if errors.Is(err, idempotency.ErrNested) && !errors.Is(err, idempotency.ErrUnknownOutcome) {
 			return handler(ctx, req)
 		}
 		if err != nil {
-			return nil, idempotencyError(err)
+			return refuse(ctx, idempotencyError(err))
 		}
 		if answer, done := run.Replay(); done {
 			return replay(ctx, answer)
 		}
 		return handle(ctx, run, req, handler)
 	}
+}
+
+// refuse returns the status of a call that is not handled: a run of an Idempotent outside has done nothing.
+func refuse(ctx context.Context, status error) (any, error) {
+	idempotency.NotDone(ctx)
+	return nil, status
 }
 
 // identify returns the key of a call, and the bytes by which its request is compared, or a status.
@@ -119,11 +132,16 @@ func keep(run *idempotency.Run, resp any) (any, error) {
 	return resp, nil
 }
 
-// isRefusal reports whether a handler that returns err has done nothing, as with a 4xx in HTTP.
+// isRefusal reports whether a handler that returns err has done nothing, as with a 4xx in HTTP. Aborted, ResourceExhausted and
+// AlreadyExists often come from a service that the handler calls, and so does a status that is wrapped.
 func isRefusal(err error) bool {
-	switch status.Code(err) {
-	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
-		codes.FailedPrecondition, codes.OutOfRange, codes.ResourceExhausted, codes.Aborted, codes.Unimplemented:
+	own, ok := err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // a wrapped status is not the handler's own
+	if !ok {
+		return false
+	}
+	switch own.GRPCStatus().Code() {
+	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition,
+		codes.OutOfRange, codes.Unimplemented:
 		return true
 	}
 	return false
@@ -145,11 +163,11 @@ func encode(resp any) ([]byte, error) {
 func replay(ctx context.Context, answer idempotency.Answer) (any, error) {
 	var packed anypb.Any
 	if answer.NoBody || proto.Unmarshal(answer.Body, &packed) != nil {
-		return nil, errDone
+		return refuse(ctx, errDone)
 	}
 	resp, err := packed.UnmarshalNew()
 	if err != nil {
-		return nil, errDone
+		return refuse(ctx, errDone)
 	}
 	_ = grpc.SetHeader(ctx, metadata.Pairs(replayedMetadata, "true")) // fails only without a server
 	return resp, nil

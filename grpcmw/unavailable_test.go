@@ -88,8 +88,12 @@ func TestAnAnswerThatCannotBeOpenedIsDone(t *testing.T) {
 
 // intercepted is a call with a key, without a server.
 func intercepted(ctx context.Context, runner *idempotency.Runner, handle grpc.UnaryHandler) error {
-	in := metadata.NewIncomingContext(ctx, metadata.Pairs("x-user", "ann", "idempotency-key", "1"))
 	info := &grpc.UnaryServerInfo{FullMethod: pb.TestService_UnaryCall_FullMethodName}
-	_, err := grpcmw.Idempotent(runner, caller, once(idempotency.Refuse))(in, new(pb.SimpleRequest), info, handle)
+	_, err := grpcmw.Idempotent(runner, caller, once(idempotency.Refuse))(asUser(ctx), new(pb.SimpleRequest), info, handle)
 	return err
+}
+
+// asUser returns the context of a call with a key.
+func asUser(ctx context.Context) context.Context {
+	return metadata.NewIncomingContext(ctx, metadata.Pairs("x-user", "ann", "idempotency-key", "1"))
 }
