@@ -21,6 +21,14 @@ func (c *config) logRefusal(r *http.Request, kind, why string, err error) {
 	}
 }
 
+// runOf returns the kind of a line about an unknown outcome: each run has lines of its own, because the line names it.
+func runOf(err error) string {
+	if e, ok := errors.AsType[*idempotency.Error](err); ok && e.Unfinished != nil {
+		return "run " + e.Unfinished.Run
+	}
+	return "run"
+}
+
 // logKey records why a request has no key, for the developer who chose the parts. Lines for each part are rate-limited, as
 // clients may send many such requests. The text of an error is logged only if it comes from a part of this package: other texts
 // may quote the request.

@@ -117,3 +117,26 @@ func TestTheLinesOfARequestHaveItsLabel(t *testing.T) {
 		})
 	}
 }
+
+// A person needs the ID of each run for Resolve, however many processes have died together.
+func TestARefusalNamesEachRunWithAnUnknownOutcome(t *testing.T) {
+	log := usertest.DefaultLog(t)
+	h := once(lockmw.NewLocal(), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	const runs = 5
+	for range 3 { // the first time they run
+		for i := range runs {
+			serve(h, keyed(fmt.Sprint("k-", i), ""))
+		}
+	}
+	const line = "a request was refused because the outcome of an earlier run is unknown"
+	named := make(map[string]bool)
+	for text := range strings.Lines(log.String()) {
+		if _, rest, found := strings.Cut(text, " run="); found && strings.Contains(text, line) {
+			run, _, _ := strings.Cut(rest, " ")
+			named[run] = true
+		}
+	}
+	if got := strings.Count(log.String(), line); len(named) != runs || got != runs {
+		t.Errorf("%d lines name %d runs, want one for each of %d:\n%s", got, len(named), runs, log)
+	}
+}

@@ -190,7 +190,7 @@ func (c *config) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case p.Type == problemUnavailable.Type && !errors.Is(err, lockmw.ErrNotRequested):
 		c.logRefusal(r, loglimit.KindOf(err), "its lock is unavailable", err)
 	case errors.Is(err, idempotency.ErrUnknownOutcome): // the line has what an operator needs for Runner.Resolve
-		c.logRefusal(r, "unknown outcome", "the outcome of an earlier run is unknown", err)
+		c.logRefusal(r, runOf(err), "the outcome of an earlier run is unknown", err)
 	case p == problemKey, p == problemTooLarge:
 		c.logKey(r, err)
 	}

@@ -4,6 +4,7 @@ package loglimit
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -16,11 +17,16 @@ import (
 // Interval is the shortest time between two lines of one kind.
 const Interval = 10 * time.Second
 
-// A Limit decides which lines are written. Its zero value is ready to use. It is safe for concurrent use.
+// A Limit decides which lines are written. It removes old kinds if there are many. Its zero value is ready to use. It is safe for
+// concurrent use.
 type Limit struct {
-	mu    sync.Mutex
-	kinds map[string]kind
+	mu      sync.Mutex
+	kinds   map[string]kind
+	cleared time.Time // when old kinds were last removed
 }
+
+// manyKinds is the number of kinds above which old ones are removed.
+const manyKinds = 1000
 
 type kind struct {
 	next   time.Time // no line is written before that
@@ -34,7 +40,12 @@ func (l *Limit) Allow(name string) (missed int, ok bool) {
 	if l.kinds == nil {
 		l.kinds = make(map[string]kind)
 	}
-	k, now := l.kinds[name], time.Now()
+	now := time.Now()
+	if len(l.kinds) >= manyKinds && now.Sub(l.cleared) >= Interval {
+		maps.DeleteFunc(l.kinds, func(_ string, k kind) bool { return !now.Before(k.next) })
+		l.cleared = now
+	}
+	k := l.kinds[name]
 	if now.Before(k.next) {
 		l.kinds[name] = kind{next: k.next, missed: k.missed + 1}
 		return 0, false
