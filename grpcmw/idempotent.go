@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/lockmw/go/idempotency"
+	"github.com/lockmw/go/lockmw"
 )
 
 // Policies maps the full name of a method to the policy for its repeated calls. Use the constants that protoc generates as names. A
@@ -41,6 +42,9 @@ const (
 // So a handler must not return the status of another service as it is if it may have done something before: the status would pass for its
 // own refusal. Wrap it, or return Internal.
 //
+// The Runner's logger gets a line for each unknown outcome, and for its refused repetitions, with the ID of the run for
+// idempotency.Runner.Resolve.
+//
 // A repetition must be the same request. Requests and responses are compared and kept in their binary form, so a release that
 // renames a response type cannot read older ones. Idempotent panics if an argument is nil or a policy is not set.
 func Idempotent(once *idempotency.Runner, caller func(context.Context) (string, bool), policies Policies) grpc.UnaryServerInterceptor {
@@ -52,6 +56,7 @@ func Idempotent(once *idempotency.Runner, caller func(context.Context) (string, 
 			panic(fmt.Errorf("grpcmw: Idempotent: %s: %w", method, err))
 		}
 	}
+	log := &journal{logger: once.Logger()}
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		policy, listed := policies[info.FullMethod]
 		ids := metadata.ValueFromIncomingContext(ctx, keyMetadata)
@@ -67,12 +72,13 @@ func Idempotent(once *idempotency.Runner, caller func(context.Context) (string, 
 			return handler(ctx, req)
 		}
 		if err != nil {
+			log.refused(ctx, info.FullMethod, err)
 			return refuse(ctx, idempotencyError(err))
 		}
 		if answer, done := run.Replay(); done {
 			return replay(ctx, answer)
 		}
-		return handle(ctx, run, req, handler)
+		return log.handle(ctx, info.FullMethod, run, req, handler)
 	}
 }
 
@@ -102,31 +108,44 @@ func identify(ctx context.Context, caller func(context.Context) (string, bool), 
 }
 
 // handle runs the handler and records its answer before it returns it.
-func handle(ctx context.Context, run *idempotency.Run, req any, handler grpc.UnaryHandler) (any, error) {
+func (j *journal) handle(ctx context.Context, method string, run *idempotency.Run, req any, handler grpc.UnaryHandler) (any, error) {
+	code, forget := "", false
 	defer func() {
-		if run.IsNotDone() {
+		switch {
+		case run.IsNotDone():
 			idempotency.NotDone(ctx) // a run outside has done nothing either
+			j.failed(ctx, method, run, run.Forget())
+		case forget:
+			j.failed(ctx, method, run, run.Forget())
+		default:
+			cause := context.Cause(run.Context())
+			if err := run.Leave(); !errors.Is(err, lockmw.ErrNotHeld) { // keep has not ended it
+				j.unknown(ctx, method, run, code, cause)
+				j.failed(ctx, method, run, err)
+			}
 		}
-		_ = run.Leave() // unless the run has ended; if this fails, the outcome stays unknown
 	}()
 	resp, err := handler(run.Context(), req)
+	code = status.Code(err).String()
 	switch {
 	case run.IsNotDone():
 	case err == nil:
-		return keep(run, resp)
+		return j.keep(ctx, method, run, resp)
 	case isRefusal(err) && run.Context().Err() == nil:
-		_ = run.Forget()
+		forget = true
 	}
 	return resp, err
 }
 
 // keep records a response. It returns a status instead if that fails.
-func keep(run *idempotency.Run, resp any) (any, error) {
-	body, err := encode(resp)
+func (j *journal) keep(ctx context.Context, method string, run *idempotency.Run, resp any) (any, error) {
+	answer, err := answerOf(resp)
 	if err == nil {
-		err = run.Keep(idempotency.Answer{Body: body})
+		err = run.Keep(answer)
 	}
 	if err != nil {
+		_ = run.Leave() // unless Keep has ended the run
+		j.failed(ctx, method, run, err)
 		return nil, errNotRecorded
 	}
 	return resp, nil
@@ -147,17 +166,26 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// encode returns the bytes of a response together with its type, so that replay needs no list of types.
-func encode(resp any) ([]byte, error) {
+// Answer returns the answer of a run that has returned response, for the function of idempotency.Recover and for
+// idempotency.Runner.Resolve. It returns an error if response is nil or cannot be encoded.
+func Answer(response proto.Message) (idempotency.Answer, error) {
+	packed, err := anypb.New(response) // with its type, so that replay needs no list of types
+	if err != nil {
+		return idempotency.Answer{}, fmt.Errorf("grpcmw: Answer: %w", err)
+	}
+	body, err := proto.Marshal(packed)
+	if err != nil {
+		return idempotency.Answer{}, fmt.Errorf("grpcmw: Answer: %w", err)
+	}
+	return idempotency.Answer{Body: body}, nil
+}
+
+func answerOf(resp any) (idempotency.Answer, error) {
 	message, ok := resp.(proto.Message)
 	if !ok {
-		return nil, errors.New("the response is not a protobuf message")
+		return idempotency.Answer{}, errors.New("the response is not a protobuf message")
 	}
-	packed, err := anypb.New(message)
-	if err != nil {
-		return nil, err
-	}
-	return proto.Marshal(packed)
+	return Answer(message)
 }
 
 func replay(ctx context.Context, answer idempotency.Answer) (any, error) {
