@@ -34,13 +34,13 @@ const (
 // The first answer decides:
 //
 //   - A response is kept.
-//   - InvalidArgument, NotFound, PermissionDenied, Unauthenticated, FailedPrecondition, OutOfRange and Unimplemented are forgotten, because
-//     the handler did nothing: a repetition runs. The same is true if it calls idempotency.NotDone, and if Unary or another Idempotent
-//     refuses the call inside.
+//   - InvalidArgument, NotFound, PermissionDenied, Unauthenticated, FailedPrecondition, OutOfRange and Unimplemented are forgotten,
+//     because the handler did nothing: a repetition runs. The same is true if it calls idempotency.NotDone, and if Unary or another
+//     Idempotent refuses the call inside.
 //   - All other statuses, an error that wraps a status, and a panic are unknown outcomes, for which the policy decides.
 //
-// So a handler must not return the status of another service as it is if it may have done something before: the status would pass for its
-// own refusal. Wrap it, or return Internal.
+// So a handler must not return the status of another service as it is if it may have done something before: the status would pass
+// for its own refusal. Wrap it, or return Internal.
 //
 // The Runner's logger gets a line for each unknown outcome, and for its refused repetitions, with the ID of the run for
 // idempotency.Runner.Resolve.
@@ -154,7 +154,7 @@ func (j *journal) keep(ctx context.Context, method string, run *idempotency.Run,
 // isRefusal reports whether a handler that returns err has done nothing, as with a 4xx in HTTP. Aborted, ResourceExhausted and
 // AlreadyExists often come from a service that the handler calls, and so does a status that is wrapped.
 func isRefusal(err error) bool {
-	own, ok := err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // a wrapped status is not the handler's own
+	own, ok := err.(interface{ GRPCStatus() *status.Status })
 	if !ok {
 		return false
 	}

@@ -10,14 +10,15 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A journal logs the runs of Idempotent whose outcome is unknown, with what an operator needs for idempotency.Runner.Resolve. No line
-// contains the key or the scope.
+// A journal logs the runs of Idempotent whose outcome is unknown, with what an operator needs for idempotency.Runner.Resolve. No
+// line contains the key or the scope.
 type journal struct {
 	logger   *slog.Logger
 	refusals loglimit.Limit
 }
 
-// refused records that a call was refused because of an earlier run. Lines about each run are rate-limited, as clients repeat calls.
+// refused records that a call was refused because of an earlier run. Lines about each run are rate-limited, as clients repeat
+// calls.
 func (j *journal) refused(ctx context.Context, method string, err error) {
 	e, ok := errors.AsType[*idempotency.Error](err)
 	if !ok || !errors.Is(err, idempotency.ErrUnknownOutcome) || e.Unfinished == nil {

@@ -31,8 +31,8 @@ func (brokenStore) Begin(ctx context.Context, _ idempotency.Claim) (idempotency.
 func (brokenStore) End(context.Context, idempotency.End) (bool, error) { return false, nil }
 func (brokenStore) Void(context.Context, string, string) error         { return nil }
 
-// A timeout of a connection is a context.DeadlineExceeded as well, and a lost lock cancels the context of the begin. The call itself
-// has no deadline, and nobody has cancelled it.
+// A timeout of a connection is a context.DeadlineExceeded as well, and a lost lock cancels the context of the begin. The call
+// itself has no deadline, and nobody has cancelled it.
 func TestACallThatCannotBeginIsUnavailable(t *testing.T) {
 	t.Parallel()
 	lost := func(ctx context.Context, key string, opts ...lockmw.Option) (context.Context, *lockmw.Hold, error) {

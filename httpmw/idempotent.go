@@ -36,8 +36,8 @@ import (
 // first flush. The handler's context carries the run and its lock. It ends when the lock is lost; once an answer is
 // recorded, it ends with the request.
 //
-// A repetition must be the same request: the method, the path, the query and the body are compared. The body is read first and
-// may have 1 MiB. If middleware outside or the scope has parsed a form, that form is compared. A body that was read in another way gets
+// A repetition must be the same request: the method, the path, the query and the body are compared. The body is read first and may
+// have 1 MiB. If middleware outside or the scope has parsed a form, that form is compared. A body that was read in another way gets
 // status 500.
 //
 // Mount it inside of recovery, CORS, compression, authentication, authorisation and timeouts, because a replay runs nothing

@@ -18,8 +18,8 @@ import (
 // policy of the next repetition decides. fn calls NotDone if it did nothing.
 //
 // The error is the error of fn, or an *Error. With ErrNotRecorded fn has returned a result that could not be recorded. Do then
-// returns that result as well; the caller must not report success. The same is true of any other *Error with the Op "record": fn has
-// called NotDone, and that could not be recorded. With the Op "begin" fn was not called.
+// returns that result as well; the caller must not report success. The same is true of any other *Error with the Op "record": fn
+// has called NotDone, and that could not be recorded. With the Op "begin" fn was not called.
 func Do[In, Out any](
 	ctx context.Context, r *Runner, key Key, in In, policy Policy, fn func(ctx context.Context, in In) (Out, error),
 ) (out Out, err error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// A Run is what Begin returns: a run of the work that holds the key's lock, or a replay, which describes the recorded run. It belongs
-// to one goroutine, except for its context.
+// A Run is what Begin returns: a run of the work that holds the key's lock, or a replay, which describes the recorded run. It
+// belongs to one goroutine, except for its context.
 //
 // Keep, Forget and Leave of a replay, and of a run that has ended, change nothing and return an error that wraps lockmw.ErrNotHeld.
 type Run struct {
