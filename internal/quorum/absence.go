@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/localq"
+	"github.com/lockmw/go/internal/transport"
 )
 
 // majorityMayAnswer reports whether enough nodes may answer: fewer than a quorum are known to be unreachable.
@@ -46,7 +47,7 @@ func (b *bid) finalError() error {
 		if errors.Is(v.err, core.ErrInvalidOption) {
 			return unwrapAcquire(v.err)
 		}
-		if v.n.final {
+		if !transport.IsTemporary(v.err) {
 			n++
 			final = v.err
 		}

@@ -104,11 +104,7 @@ func TestAMajorityThatFailsMakesALockUnavailable(t *testing.T) {
 				if !errors.Is(c.err, core.ErrUnavailable) {
 					b.Fatalf("Acquire: %v, want ErrUnavailable", c.err)
 				}
-				for _, text := range []string{"1 of 3 nodes", "node 1 (", "node 3 ("} {
-					if !strings.Contains(c.err.Error(), text) {
-						b.Errorf("Acquire: %v, want an error that says %q", c.err, text)
-					}
-				}
+				b.says(c.err, "1 of 3 nodes", "node 1 (", "node 3 (")
 				if strings.Contains(c.err.Error(), "node 2 (") {
 					b.Errorf("Acquire: %v names a node that answers", c.err)
 				}
@@ -117,6 +113,16 @@ func TestAMajorityThatFailsMakesALockUnavailable(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// says checks that an error has all of the texts.
+func (b *bubble) says(err error, texts ...string) {
+	b.Helper()
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			b.Errorf("Acquire: %v, want an error that says %q", err, text)
+		}
 	}
 }
 

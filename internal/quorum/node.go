@@ -20,7 +20,7 @@ type node struct {
 	engine   *engine.Engine
 	timeouts *transport.Timeouts
 
-	answered    time.Time // when it last answered and would have granted a lock
+	answered    time.Time // when it last answered and would have granted a lock, of another key at least
 	unreachable bool      // it has not answered since then
 	late        bool      // a release has waited for its answer in vain
 	err         error     // why it is unreachable
@@ -44,9 +44,9 @@ func (n *node) answers(now time.Time) bool {
 	return !n.unreachable && !n.answered.IsZero() && now.Sub(n.answered) <= answerTime
 }
 
-// note records the node's answer.
+// note records the node's answer. A node that refuses one key works, and may grant others.
 func (n *node) note(err error) {
-	if err == nil || isBusy(err) {
+	if err == nil || isBusy(err) || transport.IsAboutKey(err) {
 		n.answered, n.unreachable, n.err, n.final = time.Now(), false, nil, false
 		return
 	}

@@ -27,8 +27,11 @@ func (b *bubble) script(node int) {
 			return false
 		}
 		b.mu.Lock()
-		refusal := b.refusals[node]
+		refusal, forbidden := b.refusals[node], b.forbidden[node]
 		b.mu.Unlock()
+		if forbidden != "" && slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, forbidden) }) {
+			refusal = "NOPERM No permissions to access a key"
+		}
 		if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "lockmw:probe:") }) {
 			refusal = "ERR no"
 		}
@@ -73,6 +76,13 @@ func (b *bubble) refuse(node int, answer string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refusals[node] = answer
+}
+
+// forbid has a node answer scripts for a key as if the user had no right to it.
+func (b *bubble) forbid(node int, key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forbidden[node] = "{" + key + "}"
 }
 
 // caught returns when the fault has met its command.

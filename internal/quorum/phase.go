@@ -136,11 +136,18 @@ func (v *vote) isBusy() bool { return v.is(refused, queued) }
 
 // dropOthers gives up all nodes except the first.
 func (b *bid) dropOthers() {
-	for i, v := range b.votes {
+	for i := range b.votes {
 		if i != b.first.index {
-			v.drop()
-			b.votes[i] = nil
+			b.dropAt(i)
 		}
+	}
+}
+
+// dropAt gives up a node. Its refusal of the key stays known.
+func (b *bid) dropAt(i int) {
+	if v := b.votes[i]; !v.refusesKey() {
+		v.drop()
+		b.votes[i] = nil
 	}
 }
 
@@ -153,8 +160,9 @@ func (b *bid) dropAll() {
 			}
 		}
 	}
-	drop(b.votes)
-	clear(b.votes)
+	for i := range b.votes {
+		b.dropAt(i)
+	}
 }
 
 // onWaits continues after an event while the bid waits in the first node's queue.

@@ -28,8 +28,9 @@ type bubble struct {
 	*testing.T
 	nodes []*redistest.Server
 
-	mu       sync.Mutex
-	refusals map[int]string // what nodes answer to each script
+	mu        sync.Mutex
+	refusals  map[int]string // what nodes answer to each script
+	forbidden map[int]string // the tag of the key that users may not use at nodes
 }
 
 // inBubble runs test with n nodes. It must not be parallel to others.
@@ -38,7 +39,7 @@ func inBubble(t *testing.T, n int, test func(b *bubble)) {
 	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // until the goroutines of go-redis have ended
-		b := &bubble{T: t, nodes: redistest.NewNodes(t, n, redistest.Piped).Servers(), refusals: make(map[int]string)}
+		b := &bubble{T: t, nodes: redistest.NewNodes(t, n, redistest.Piped).Servers(), refusals: make(map[int]string), forbidden: make(map[int]string)}
 		for i := range b.nodes {
 			b.script(i)
 		}

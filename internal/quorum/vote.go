@@ -52,6 +52,9 @@ const (
 // is reports whether the request has one of these states. v may be nil.
 func (v *vote) is(states ...voteState) bool { return v != nil && slices.Contains(states, v.state) }
 
+// refusesKey reports whether the node refused the key whatever its state.
+func (v *vote) refusesKey() bool { return v.is(failed) && transport.IsAboutKey(v.err) }
+
 // newVote prepares a request for a node.
 func (e *entry) newVote(n *node, r *core.Request, wait time.Duration) *vote {
 	v := &vote{e: e, n: n, req: *r}

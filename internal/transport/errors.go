@@ -193,6 +193,12 @@ func isWrongType(err error) bool { return isReplyWith(err, "WRONGTYPE") }
 // the answer to short commands.
 func isUnauthenticated(err error) bool { return isReplyWith(err, "Protocol error: unauthenticated") }
 
+// IsAboutKey reports whether the server refused the key of a call, which shows nothing about other keys: it holds something that is
+// not a lock, or the user has no right to it.
+func IsAboutKey(err error) bool {
+	return isWrongType(err) || isReplyWith(err, "to access a key") || isReplyWith(err, "one of the keys")
+}
+
 // IsUnknownCommand reports whether the server does not have a command.
 func IsUnknownCommand(err error) bool { return isReplyWith(err, "unknown command") }
 
