@@ -1,14 +1,17 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/lockmw/go/internal/clock"
 	"github.com/lockmw/go/internal/core"
@@ -79,10 +82,14 @@ func (s *Sender) runAndWait(ctx context.Context, k *Call) *redis.Cmd {
 		return cmd
 	}
 	k.replicaErr, k.moved = s.execAndWait(ctx, node, cmd), false
-	if next, asking := s.redirected(ctx, cmd.Err()); next != nil {
+	from, ok := node.(*redis.Client)
+	if !ok {
+		return cmd
+	}
+	if next, asking := s.redirected(ctx, from, cmd.Err()); next != nil {
 		cmd = k.command(ctx)
 		k.replicaErr = s.execAndWait(ctx, next, append(asking, cmd)...)
-		if from, ok := node.(*redis.Client); ok && k.replicaErr != nil {
+		if k.replicaErr != nil {
 			k.moved = s.IsMaster(from)
 		}
 	}
@@ -122,8 +129,8 @@ func (s *Sender) execAndWait(ctx context.Context, node redis.UniversalClient, cm
 }
 
 // redirected returns the node that err names, which is the answer of another node of the Cluster, and the commands to be sent to
-// it first. It returns nil if err names no known node.
-func (s *Sender) redirected(ctx context.Context, err error) (node redis.UniversalClient, first []*redis.Cmd) {
+// it first. It returns nil if err names no node.
+func (s *Sender) redirected(ctx context.Context, from *redis.Client, err error) (node *redis.Client, first []*redis.Cmd) {
 	if s.cluster == nil || !hasPrefix(err, redirects) {
 		return nil, nil
 	}
@@ -132,8 +139,7 @@ func (s *Sender) redirected(ctx context.Context, err error) (node redis.Universa
 	} else {
 		s.ReloadSlots()
 	}
-	text := err.Error()
-	address := text[strings.LastIndexByte(text, ' ')+1:]
+	address := namedNode(err)
 	var mu sync.Mutex
 	_ = s.cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
 		if c.Options().Addr == address {
@@ -143,7 +149,35 @@ func (s *Sender) redirected(ctx context.Context, err error) (node redis.Universa
 		}
 		return nil
 	})
+	if node == nil {
+		node = s.emptyNode(from, address)
+	}
 	return node, first
+}
+
+// namedNode returns the address in a redirect, as go-redis has it: servers write the address [fd00::1]:7000 without brackets.
+func namedNode(redirect error) string {
+	text := redirect.Error()
+	text = text[strings.LastIndexByte(text, ' ')+1:]
+	colon := max(0, strings.LastIndexByte(text, ':'))
+	return net.JoinHostPort(strings.Trim(text[:colon], "[]"), strings.TrimPrefix(text[colon:], ":"))
+}
+
+// emptyNode returns the client of a node to which another one has redirected a call, although it has no slots: the first one moves
+// there. A Cluster names only nodes with slots. It returns nil after Stop.
+func (s *Sender) emptyNode(from *redis.Client, address string) *redis.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	node := s.emptyNodes[address]
+	if node == nil && !s.stopped {
+		o := *from.Options()
+		o.Addr, o.NodeAddress, o.MinIdleConns = address, "", 0
+		o.ReadTimeout, o.WriteTimeout = cmp.Or(o.ReadTimeout, -1), cmp.Or(o.WriteTimeout, -1) // 0 would mean the default
+		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		node = redis.NewClient(&o)
+		s.emptyNodes[address] = node
+	}
+	return node
 }
 
 // sendAndWait runs groups in one pipeline per node, and waits for the replicas of each node.

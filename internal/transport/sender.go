@@ -77,6 +77,7 @@ type Sender struct {
 
 	mu         sync.Mutex
 	stopped    bool
+	emptyNodes map[string]*redis.Client // of a Cluster, by address
 	paused     bool
 	flying     int                  // in flight
 	open       list.List[*openCall] // unanswered calls to a Cluster, the oldest first
@@ -88,6 +89,7 @@ type Sender struct {
 // NewSender returns a Sender. patience is how long a patient caller waits for the first try of its call.
 func NewSender(rdb redis.UniversalClient, t Topology, patience time.Duration, replicas Replicas) *Sender {
 	s := &Sender{rdb: rdb, patience: patience, replicas: replicas, cluster: ClusterOf(rdb), sharded: t.Sharded}
+	s.emptyNodes = make(map[string]*redis.Client)
 	s.reload = &reload{s: s}
 	s.ctx, s.cancel = context.WithCancel(context.WithValue(context.Background(), senderKey{}, s))
 	s.common = &sendQueue{limit: maxInFlight, waits: &sendQueue{limit: maxInFlight}}
@@ -303,6 +305,9 @@ func (s *Sender) Stop() {
 	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()
+	for _, node := range s.emptyNodes { // no more are added
+		_ = node.Close()
+	}
 }
 
 // WaitIdle returns true when nothing is in flight, and false if that takes longer than patience.

@@ -21,6 +21,7 @@ const slots = 16384
 type Cluster struct {
 	several
 
+	args  []string
 	ids   []string
 	moves map[int]int  // where a slot moves to
 	lag   map[int]bool // nodes that no longer receive their master's data
@@ -38,15 +39,12 @@ func NewCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 func newCluster(t testing.TB, divisible bool, masters, replicas int, args []string) *Cluster {
 	t.Helper()
 	c := &Cluster{several: several{t: t, divisible: divisible}, moves: make(map[int]int), lag: make(map[int]bool)}
-	args = append([]string{
+	c.args = append([]string{
 		"--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0",
 		"--repl-diskless-sync-delay", "0",
 	}, args...)
-	for i := range masters * (1 + replicas) {
-		c.add(startReal(t, redisserver.StartNode, args))
-		c.announce(i)
-		c.ids = append(c.ids, fmt.Sprint(c.do(i, "CLUSTER", "MYID")))
-		c.do(i, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
+	for range masters * (1 + replicas) {
+		c.start()
 	}
 	for i := range masters {
 		own := []any{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE needs Redis 7.0
@@ -61,6 +59,27 @@ func newCluster(t testing.TB, divisible bool, masters, replicas int, args []stri
 	}
 	c.AwaitSettled()
 	return c
+}
+
+// start starts a node that does not know the others yet.
+func (c *Cluster) start() (node int) {
+	c.t.Helper()
+	node = c.add(startReal(c.t, redisserver.StartNode, c.args))
+	c.announce(node)
+	c.ids = append(c.ids, fmt.Sprint(c.do(node, "CLUSTER", "MYID")))
+	c.do(node, "CLUSTER", "SET-CONFIG-EPOCH", node+1)
+	return node
+}
+
+// Grow adds a master, which has no slots yet, and a replica of it.
+func (c *Cluster) Grow() (master int) {
+	c.t.Helper()
+	master = c.start()
+	replica := c.start()
+	c.meet()
+	c.do(replica, "CLUSTER", "REPLICATE", c.ids[master])
+	c.AwaitSettled()
+	return master
 }
 
 // meet introduces all nodes to each other. This is faster than their own discovery.
