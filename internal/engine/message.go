@@ -146,9 +146,16 @@ func (r *request) onPush(p *script.Message) {
 	switch now := clock.Now(); {
 	case !r.queued:
 		r.push = p
-		r.c.retryNow() // an earlier try whose answer was lost has queued it
+		if r.outage.paused { // an earlier try whose answer was lost has queued it
+			r.askSoon(none)
+		}
 	case r.c.e.cfg.Replicas.Count > 0:
-		r.confirm()
+		if next, needed := nextHint(r.hintAt, now); needed && next == now {
+			r.hintAt = now
+			r.confirm()
+		} else {
+			r.askSoon(pollIt)
+		}
 	case p.Number > r.stamp && r.acceptBy.Sub(now) >= script.AcceptWindow/2 && r.isWhole(p.Grant):
 		r.c.onGranted(r, p.Grant, now, r.acceptBy, false)
 		if l := r.c.lease; l != nil && l.id == r.id && !r.contended {
@@ -203,7 +210,7 @@ func (r *request) confirmSoon() {
 	}
 }
 
-// askSoon asks a question because of a message.
+// askSoon asks a question because of a message, or tries again if the request is not queued.
 func (r *request) askSoon(ask question) {
 	var needed bool
 	if r.hintAt, needed = nextHint(r.hintAt, clock.Now()); needed {

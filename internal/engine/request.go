@@ -46,7 +46,7 @@ type request struct {
 	push             *script.Message // a message that arrived before the answer to acquire.lua, or needs confirmation
 
 	grantBatch *grantBatch   // the batch that it is a member of; nil: none so far
-	hintAt     clock.Instant // when the last poll that a message caused was or will be sent; 0: never
+	hintAt     clock.Instant // when the last question that a message caused was or will be sent; 0: never
 	doubted    bool          // before the answer "queued", a message said that the grant was taken away
 	contended  bool          // before the grant, a message said that others wait
 	lastErr    error         // of the last try or poll, or of the renewal that readers waited for
