@@ -44,7 +44,8 @@ func (b *bid) request(n *node, wait time.Duration, token int64, notifyHolder boo
 	return v
 }
 
-// findFirst returns the first node of the key's order that answers, and has not just refused the key. If all nodes are needed, it is the first of the order.
+// findFirst returns the first node of the key's order that answers, and has not just refused the key. If all nodes are needed, it is
+// the first of the order.
 func (b *bid) findFirst() *node {
 	if b.e.l.cfg.Quorum < len(b.order) {
 		for _, n := range b.order {
