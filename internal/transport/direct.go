@@ -21,12 +21,16 @@ type directConn struct {
 	quick      *redis.Client // to the server, with short limits and without hooks
 
 	timeouts *Timeouts
+	answer   time.Duration
 }
 
 // newDirectConn returns a directConn to the server of rdb, which is the user's client or the client of a node of the user's
 // Cluster. Through it a call gets a connection within one to two turns, and an answer within the given time, or fails.
 func newDirectConn(s *Sender, rdb *redis.Client, turn, answer time.Duration) *directConn {
-	l := &directConn{rdb: rdb, quick: rdb.WithTimeout(answer), bypass: bypassOf(rdb), timeouts: NewTimeouts(s.ctx, 2*turn, turn)}
+	l := &directConn{
+		rdb: rdb, quick: rdb.WithTimeout(answer), bypass: bypassOf(rdb), timeouts: NewTimeouts(s.ctx, 2*turn, turn), answer: answer,
+	}
+	l.quick.Options().ContextTimeoutEnabled = true // see callContext.Deadline; these are options of its own
 	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
 		l.node, l.nodeBypass = rdb, l.bypass
 		l.rdb, l.bypass = cluster, bypassOf(cluster)
@@ -94,6 +98,16 @@ func (noRetryCmd) NoRetry() bool { return true }
 type callContext struct {
 	LimitedContext
 	direct *directConn // that sends the call; nil: none
+}
+
+// Deadline implements context.Context. For a direct connection the context ends when there must be a connection, and its deadline
+// is when there must be an answer. While a server is maintained, go-redis replaces the limits of a client by 10 s, but not a
+// deadline.
+func (c *callContext) Deadline() (deadline time.Time, ok bool) {
+	if deadline, ok = c.LimitedContext.Deadline(); c.direct != nil {
+		deadline = deadline.Add(c.direct.answer)
+	}
+	return deadline, ok
 }
 
 // directKey is the context key of a call's directConn.
