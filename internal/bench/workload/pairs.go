@@ -138,9 +138,10 @@ type looper struct {
 	inside   time.Duration   // with permits
 }
 
+// run locks and unlocks until end, and at least once: otherwise a goroutine that starts late would not be warm after the warm-up.
 func (l *looper) run(ctx context.Context, end time.Time) error {
 	l.times, l.count, l.stranded, l.inside = l.times[:0], 0, 0, 0
-	for now := time.Now(); now.Before(end); {
+	for now := time.Now(); len(l.times) == 0 || now.Before(end); {
 		start := now
 		shared := l.reader != nil && l.reads > 0 && rand.Float64() < l.reads
 		hold, err := l.lock(ctx, shared)
