@@ -52,6 +52,17 @@ func TestTheWaitFollowsAStepOfTheClock(t *testing.T) {
 	}
 }
 
+// aheadFor returns a clock that is 8 h ahead for that time from now.
+func aheadFor(d time.Duration) func() time.Time {
+	correct := time.Now().Add(d)
+	return func() time.Time {
+		if time.Now().Before(correct) {
+			return time.Now().Add(8 * time.Hour)
+		}
+		return time.Now()
+	}
+}
+
 // A machine starts with a clock that is hours ahead, and corrects it. The times that it had taken for past are still to come.
 func TestTheNextTimeIsChosenAgainAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -60,12 +71,7 @@ func TestTheNextTimeIsChosenAgainAfterTheClockWasSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now() // midnight
-		now := func() time.Time {
-			if time.Since(began) < time.Minute {
-				return time.Now().Add(8 * time.Hour)
-			}
-			return time.Now()
-		}
+		now := aheadFor(time.Minute)
 		at, err := await(t.Context(), hourly, time.Time{}, now)
 		if want := began.Add(30 * time.Minute); err != nil || !at.Equal(want) || time.Since(began) > 30*time.Minute+rereadEvery {
 			t.Errorf("%v, %v after %v; want %v", at, err, time.Since(began), want)
@@ -81,12 +87,7 @@ func TestNoTimeIsSkippedAfterOneThatWasNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now() // midnight
-		now := func() time.Time {
-			if time.Since(began) < 40*time.Minute {
-				return time.Now().Add(8 * time.Hour)
-			}
-			return time.Now()
-		}
+		now := aheadFor(40 * time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var tried []time.Duration
