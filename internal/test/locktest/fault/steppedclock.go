@@ -69,6 +69,7 @@ func clockNeverSent(e *env.Env) {
 	w, cancelled := e.Wait(b, key), e.Wait(b, key)
 	e.Pass(2 * lease)
 	cancelled.Cancel()
+	cancelled.Fails(e.Soon, context.Canceled)
 	if err := held.Extend(ctx, lease); err != nil {
 		e.T.Error(err)
 	}
