@@ -68,7 +68,7 @@ func (s *service) steps(ctx context.Context) error {
 
 func (s *service) alone(ctx context.Context) error {
 	renewed := make(chan error, 100)
-	_, hold, err := s.mine.Lock(ctx, s.key, lockmw.WithLease(time.Second), lockmw.WithObserver(&lockmw.Observer{
+	_, hold, err := s.mine.Lock(ctx, s.key, lockmw.WithLease(3*time.Second), lockmw.WithObserver(&lockmw.Observer{
 		Renewed: func(_ context.Context, _ lockmw.Attempt, err error) { renewed <- err },
 	}))
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *service) handOver(ctx context.Context) error {
 	if _, _, err := s.other.TryLock(ctx, s.key); !errors.Is(err, lockmw.ErrBusy) {
 		return fmt.Errorf("TryLock: %w", err)
 	}
-	if _, _, err := s.other.Lock(ctx, s.key, lockmw.WithWait(100*time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
-		return fmt.Errorf("Lock for 100 ms: %w", err)
+	if err := s.leave(ctx, s.other); err != nil {
+		return err
 	}
 	if err := s.next(ctx, hold, s.other); err != nil {
 		return err
@@ -114,6 +114,19 @@ func (s *service) handOver(ctx context.Context) error {
 		return err
 	}
 	return s.next(ctx, hold, s.mine) // which listens from now on
+}
+
+// leave makes a call for a busy key that leaves as soon as it waits.
+func (s *service) leave(ctx context.Context, l lockmw.Locker) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_, _, err := l.Lock(ctx, s.key, lockmw.WithObserver(&lockmw.Observer{
+		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) { cancel() },
+	}))
+	if !errors.Is(err, lockmw.ErrBusy) {
+		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
 }
 
 // next unlocks hold when a call for the key waits, which then gets the lock.
@@ -169,8 +182,8 @@ func (s *service) keepPlace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := other.Lock(ctx, s.key, lockmw.WithWait(100*time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
-		return fmt.Errorf("Lock for 100 ms: %w", err)
+	if err := s.leave(ctx, other); err != nil {
+		return err
 	}
 	return s.next(ctx, hold, other)
 }
@@ -213,8 +226,8 @@ func (s *service) permits(ctx context.Context) error {
 		return errors.Join(err, hold.Unlock())
 	}
 	err = errors.Join(hold.Extend(ctx, time.Minute), beside.Unlock())
-	if _, _, err := other.Lock(ctx, s.key, lockmw.WithWait(100*time.Millisecond)); !errors.Is(err, lockmw.ErrBusy) {
-		return fmt.Errorf("Lock for 100 ms: %w", err)
+	if err := s.leave(ctx, other); err != nil {
+		return err
 	}
 	if _, _, err := s.mine.TryLock(ctx, s.key); !errors.Is(err, lockmw.ErrWrongType) {
 		return fmt.Errorf("a lock of the key: %w", err)
