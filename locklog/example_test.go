@@ -3,18 +3,19 @@ package locklog_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/lockmw/go/locklog"
 	"github.com/lockmw/go/lockmw"
 )
 
-// logger logs to the standard output, without attributes that differ from run to run.
-func logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+// logger logs to w, without attributes that differ from run to run.
+func logger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			switch strings.Join(append(groups, a.Key), ".") {
 			case "time", "lock.waited", "lock.held", "holder.owner", "holder.since":
@@ -25,10 +26,20 @@ func logger() *slog.Logger {
 	}))
 }
 
-// Two buyers want the same item. The lines of the second one name the first. A program would use lockmw.New instead of NewLocal,
-// and the default threshold of 1 s.
+// A notice writes to the standard output, and calls then after the first line.
+type notice struct {
+	then func()
+	once sync.Once
+}
+
+func (n *notice) Write(line []byte) (int, error) {
+	defer n.once.Do(n.then)
+	return os.Stdout.Write(line)
+}
+
+// Two buyers want the same item. The lines of the second one name the first, who sells it as soon as the second is known to wait. A
+// program would use lockmw.New instead of NewLocal.
 func Example() {
-	observer := locklog.New(logger(), locklog.WithSlowWait(10*time.Millisecond))
 	locks := lockmw.NewLocal()
 	ctx, key := context.Background(), lockmw.Key("item", "7")
 
@@ -37,13 +48,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	sold := lockmw.WithObserver(&lockmw.Observer{ // unlocks the first hold a while after the second buyer has come
-		Contended: func(context.Context, lockmw.Attempt, lockmw.Contention) {
-			time.AfterFunc(700*time.Millisecond, func() { _ = first.Unlock() })
-		},
-	})
+	observer := locklog.New(logger(&notice{then: func() { _ = first.Unlock() }}))
 
-	_, second, err := locks.Lock(ctx, key, lockmw.WithObserver(observer), sold)
+	_, second, err := locks.Lock(ctx, key, lockmw.WithObserver(observer))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -56,7 +63,7 @@ func Example() {
 
 // The line of a lost hold, whose key must not appear in logs.
 func ExampleWithKeyRedactor() {
-	locks := lockmw.NewLocal(lockmw.WithObserver(locklog.New(logger(),
+	locks := lockmw.NewLocal(lockmw.WithObserver(locklog.New(logger(os.Stdout),
 		locklog.WithKeyRedactor(func(string) string { return "REDACTED" }))))
 
 	_, hold, err := locks.Lock(context.Background(), lockmw.Key("card", "4111-1111"))
