@@ -198,6 +198,16 @@ func TestSeveralServersBehindOneAddressAreFound(t *testing.T) {
 			return d.DialContext(ctx, network, two[connections.Add(1)%2].Addr())
 		}
 	})
+	var open [2]*redis.Conn // the pool has a connection to each
+	for i := range open {
+		open[i] = rdb.Conn()
+		if err := open[i].Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, conn := range open {
+		_ = conn.Close()
+	}
 	o := plan
 	o.ReadOnly = true
 	want(t, examine(t, rdb, o), "address", doctor.Failure, "2 servers")
@@ -206,6 +216,9 @@ func TestSeveralServersBehindOneAddressAreFound(t *testing.T) {
 func TestConnectionErrorsHaveARemedy(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis(t, "--requirepass", "secret")
+	unknown := func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "lockmw.invalid", IsNotFound: true}}
+	}
 	for name, tt := range map[string]struct {
 		edit   func(*redis.Options)
 		saw    string
@@ -214,7 +227,7 @@ func TestConnectionErrorsHaveARemedy(t *testing.T) {
 		"no password":       {func(*redis.Options) {}, "NOAUTH", "redis://user:password@"},
 		"wrong password":    {func(o *redis.Options) { o.Password = "guess" }, "WRONGPASS", "wrong"},
 		"nobody listens":    {func(o *redis.Options) { o.Addr, o.DialerRetries, o.MaxRetries = "localhost:1", 1, -1 }, "refused", "host and port"},
-		"no such host":      {func(o *redis.Options) { o.Addr, o.DialerRetries, o.MaxRetries = "lockmw.invalid:6379", 1, -1 }, "lockmw.invalid", "name"},
+		"no such host":      {func(o *redis.Options) { o.Dialer, o.DialerRetries, o.MaxRetries = unknown, 1, -1 }, "lockmw.invalid", "name"},
 		"context has ended": {func(*redis.Options) {}, "context canceled", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
