@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,8 +18,8 @@ import (
 // A server or a process that is slower than a lease has lost no lock.
 func TestALeaseThatRunsOutIsNoLoss(t *testing.T) {
 	const lease = time.Second
-	synctest.Test(t, func(t *testing.T) {
-		rdb := redistest.Piped(t).NewClient(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
+		rdb := s.NewClient(t)
 		var slow atomic.Bool
 		rdb.AddHook(redistest.Hook(func(_ context.Context, _ []redis.Cmder, send func() error) error {
 			if slow.CompareAndSwap(true, false) {
@@ -51,8 +50,7 @@ func TestALeaseThatRunsOutIsNoLoss(t *testing.T) {
 
 func TestHandOversContinueAfterALeaseThatRunsOut(t *testing.T) {
 	const lease, want = time.Second, 3
-	synctest.Test(t, func(t *testing.T) {
-		s := redistest.Piped(t)
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		var two [2]*lockmw.Client
 		for i := range two {
 			two[i] = usertest.Client(t, s, lockmw.WithFixedLease(lease))
