@@ -146,7 +146,7 @@ func TestTheRecordOfAKeyIsShown(t *testing.T) {
 func TestTheHistoryIsInTheOrderOfTimesToTheMillisecond(t *testing.T) {
 	d := newDesk(t)
 	rdb := d.server.NewClient(t)
-	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC).UnixMicro()
+	at := time.Date(2020, 11, 26, 12, 0, 0, 0, time.UTC).UnixMicro()
 	for process, lines := range []string{
 		fmt.Sprintf(`{"at_us":%d,"event":"acquired","key":"user:42"}`+"\n"+`{"at_us":%d,"event":"released","key":"user:42"}`, at+4000, at+20_000),
 		fmt.Sprintf(`{"at_us":%d,"event":"waits","key":"user:42"}`, at+7000),
