@@ -2,6 +2,7 @@ package lockevents_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -69,6 +70,9 @@ func TestTheLifeOfALockIsRecorded(t *testing.T) {
 		usertest.Unlock(t, second)
 		usertest.Lock(t, t.Context(), locks, "user:43")
 		events := b.recent("user:42", 100)
+		if len(events) == 5 && events[2].At.Equal(events[3].At) { // recorded by two goroutines
+			slices.SortFunc(events[2:4], func(a, b lockevents.Event) int { return cmp.Compare(a.Token, b.Token) })
+		}
 		wantKinds(t, events, lockevents.Acquired, lockevents.Waits, lockevents.Released, lockevents.Acquired, lockevents.Released)
 		got, waits, released, then := events[0], events[1], events[2], events[3]
 		if got.Key != "user:42" || got.Label != "order-1" || got.Mode != "exclusive" || got.Op != "lock" || got.Token != first.Token() || got.Waited != 0 || got.Contended {
