@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -184,11 +183,8 @@ func TestAnOutcomeThatIsNotFoundOutStaysUnknown(t *testing.T) {
 func TestACallWhoseClientLeavesBeforeItBeginsHasDoneNothing(t *testing.T) {
 	t.Parallel()
 	for want, until := range map[codes.Code]func(context.Context) (context.Context, context.CancelFunc){
-		codes.Canceled: context.WithCancel,
-		codes.DeadlineExceeded: func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
-			return ctx, func() { <-ctx.Done(); cancel() }
-		},
+		codes.Canceled:         context.WithCancel,
+		codes.DeadlineExceeded: usertest.WithDeadline,
 	} {
 		leave := func() {}
 		locks := usertest.Client(t, redistest.Mini(t), lockmw.WithObserver(&lockmw.Observer{

@@ -3,6 +3,7 @@ package grpcmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -173,6 +174,10 @@ func TestErrorIsForHandlersThatLockThemselves(t *testing.T) {
 	}
 	if err := grpcmw.Error(&lockmw.Error{Op: "lock", Err: lockmw.ErrBusy}); status.Code(err) != codes.Aborted {
 		t.Errorf("busy: %v", err)
+	}
+	late := fmt.Errorf("%w: %w", lockmw.ErrBusy, context.DeadlineExceeded)
+	if err := grpcmw.Error(&lockmw.Error{Op: "lock", Err: late}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("the deadline has passed: %v", err)
 	}
 	if err := grpcmw.Error(errors.New("lua")); status.Code(err) != codes.Internal {
 		t.Errorf("anything else: %v", err)

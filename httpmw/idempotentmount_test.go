@@ -85,12 +85,18 @@ func TestATimeoutHandlerOutside(t *testing.T) {
 	eachIdempotent(t, func(t *testing.T, locks lockmw.Locker) {
 		var runs atomic.Int32
 		answered, returned := make(chan struct{}), make(chan struct{})
-		inner := once(locks, func(w http.ResponseWriter, r *http.Request) { <-answered; counted(&runs)(w, r) })
+		r := keyed("k-1", "")
+		ctx, pass := usertest.WithDeadline(r.Context())
+		inner := once(locks, func(w http.ResponseWriter, r *http.Request) {
+			pass()
+			<-answered
+			counted(&runs)(w, r)
+		})
 		h := http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			inner.ServeHTTP(w, r)
 			close(returned)
-		}), time.Second, "") // the run has begun by then, also on a busy machine
-		if rec := serve(h, keyed("k-1", "")); rec.Code != 503 {
+		}), patience, "")
+		if rec := serve(h, r.WithContext(ctx)); rec.Code != 503 {
 			t.Errorf("status %d", rec.Code)
 		}
 		close(answered)

@@ -113,9 +113,8 @@ func TestALockThatComesTooLateIsReleased(t *testing.T) {
 	}
 	t.Run("the deadline has passed", func(t *testing.T) {
 		local := lockmw.NewLocal()
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		l := granting(local, func() { <-ctx.Done() })
+		ctx, pass := usertest.WithDeadline(t.Context())
+		l := granting(local, pass)
 		rec := serve(httpmw.WithLock(l, user42)(never(t)), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil))
 		if p := readProblem(t, rec); p.Status != 503 || p.Type != "lock-timeout" {
 			t.Errorf("got %+v, want 503 lock-timeout", p)

@@ -59,14 +59,13 @@ type Case struct {
 	key     lockmw.KeyFunc[string]
 	handle  func(context.Context, *lockmw.Local) error
 	waiting func(*testing.T, waiter) // called when the call waits for a lock that is held elsewhere
-
-	deadline time.Duration // of the caller; 0: none
 }
 
 // A waiter is a call that waits.
 type waiter struct {
 	release func() // frees the lock
 	cancel  context.CancelFunc
+	pass    context.CancelFunc // the deadline of the caller passes
 	locks   lockmw.Locker
 }
 
@@ -123,7 +122,8 @@ func (c *Case) keyFunc() lockmw.KeyFunc[string] {
 
 // call makes one call, while the lock is held elsewhere if it is to be busy.
 func (c *Case) call(t *testing.T, locks lockmw.Locker, waits func(), call func(context.Context, string) Answer) Answer {
-	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(c.deadline, time.Hour))
+	ctx, pass := usertest.WithDeadline(t.Context())
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	user := cmp.Or(c.user, "42")
 	if !c.busy && c.waiting == nil {
@@ -136,7 +136,7 @@ func (c *Case) call(t *testing.T, locks lockmw.Locker, waits func(), call func(c
 	answered := make(chan Answer, 1)
 	go func() { answered <- call(ctx, user) }()
 	waits()
-	c.waiting(t, waiter{release, cancel, locks})
+	c.waiting(t, waiter{release, cancel, pass, locks})
 	return usertest.Receive(t, "the answer", answered)
 }
 

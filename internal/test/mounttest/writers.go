@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -118,14 +119,14 @@ func slowClient(f *Framework, t *testing.T) {
 	body, w := io.Pipe()
 	defer w.Close()
 	status, _ := f.raw(t, &Shop{
-		Mount: f.byUser(lockmw.NewLocal(), lockmw.WithMaxHold(100*time.Millisecond)),
+		Mount: f.byUser(lockmw.NewLocal(), lockmw.WithMaxHold(maxHold)),
 		Raw: func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.ReadAll(r.Body)
 			read <- err
 			http.Error(w, "no body", http.StatusTeapot)
 		},
 	}, body)
-	if err := <-read; !errors.Is(err, lockmw.ErrLost) || status != http.StatusTeapot {
+	if err := usertest.Receive(t, "the handler reads", read); !errors.Is(err, lockmw.ErrLost) || status != http.StatusTeapot {
 		t.Errorf("status %d; the body ends with %v", status, err)
 	}
 }

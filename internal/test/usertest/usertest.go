@@ -160,6 +160,28 @@ func OnContended(t testing.TB) (call lockmw.Option, waits func()) {
 	}
 }
 
+// WithDeadline returns a context whose deadline passes when the returned function is called. It has the values of ctx.
+func WithDeadline(ctx context.Context) (limited context.Context, pass context.CancelFunc) {
+	passed := make(chan struct{})
+	return deadline{context.WithoutCancel(ctx), passed}, sync.OnceFunc(func() { close(passed) })
+}
+
+type deadline struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (d deadline) Done() <-chan struct{} { return d.passed }
+
+func (d deadline) Err() error {
+	select {
+	case <-d.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // Eventually polls until done reports true, at most for limit. The error names what was awaited. The longer it has waited, the
 // less often it polls: up to an eighth of the wait is added.
 func Eventually(t testing.TB, what string, limit time.Duration, done func() bool) {
