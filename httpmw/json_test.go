@@ -175,6 +175,17 @@ func TestABodyThatHasTheKeyIsReadAgain(t *testing.T) {
 	}
 }
 
+// timeout is chi's middleware.Timeout without its second response.
+func timeout(d time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), d)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
+}
+
 func TestABodyThatHasTheKeyDoesNotArrive(t *testing.T) {
 	t.Parallel()
 	for name, server := range webtest.Servers {

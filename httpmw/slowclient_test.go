@@ -18,28 +18,24 @@ import (
 	"github.com/lockmw/go/lockmw"
 )
 
-// ends are the ways in which the context of a handler ends, 300 ms after it has begun.
+// ends are the ways in which the context of a handler ends. Each returns the context outside of the lock, and what ends it.
 var ends = map[string]struct {
-	around func(http.Handler) http.Handler
-	opt    httpmw.Option
-	cause  error
+	of    func(ctx context.Context, local *lockmw.Local) (outside context.Context, end func())
+	cause error
 }{
-	"a timeout outside": {timeout(300 * time.Millisecond), lockmw.WithName("user"), context.DeadlineExceeded},
-	"the maximum hold":  {webtest.Directly, lockmw.WithMaxHold(300 * time.Millisecond), lockmw.ErrLost},
+	"a timeout outside": {
+		func(ctx context.Context, _ *lockmw.Local) (context.Context, func()) {
+			return usertest.WithDeadline(ctx)
+		}, context.DeadlineExceeded,
+	},
+	"a loss": {
+		func(ctx context.Context, local *lockmw.Local) (context.Context, func()) {
+			return ctx, func() { local.Expire("user:42") }
+		}, lockmw.ErrLost,
+	},
 }
 
-// timeout is chi's middleware.Timeout without its second response.
-func timeout(d time.Duration) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := context.WithTimeout(r.Context(), d)
-			defer cancel()
-			next.ServeHTTP(w, r.WithContext(ctx))
-		})
-	}
-}
-
-// eachEnd runs test for each end, on each server. mount puts the lock around a handler.
+// eachEnd runs test for each end, 300 ms after a handler has begun, on each server. serve puts the lock around a handler.
 func eachEnd(t *testing.T, test func(t *testing.T, local *lockmw.Local, cause error, serve func(http.Handler) *webtest.Site)) {
 	t.Helper()
 	for end, e := range ends {
@@ -50,8 +46,16 @@ func eachEnd(t *testing.T, test func(t *testing.T, local *lockmw.Local, cause er
 			t.Run(end+" "+name, func(t *testing.T) {
 				t.Parallel()
 				local := lockmw.NewLocal()
+				type endKey struct{}
 				test(t, local, e.cause, func(h http.Handler) *webtest.Site {
-					return webtest.NewSite(t, e.around(server.Around(httpmw.WithLock(local, user42, e.opt)(h))), server.Protocol)
+					locked := server.Around(httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						time.AfterFunc(300*time.Millisecond, r.Context().Value(endKey{}).(func()))
+						h.ServeHTTP(w, r)
+					})))
+					return webtest.NewSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						ctx, end := e.of(r.Context(), local)
+						locked.ServeHTTP(w, r.WithContext(context.WithValue(ctx, endKey{}, end)))
+					}), server.Protocol)
 				})
 			})
 		}
@@ -120,16 +124,19 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
+// size is more than a server buffers and than HTTP/2 sends before the client reads, and little enough for a busy machine.
+const size = 128 << 10
+
 // net/http reads the rest of the body before it sends the header of a response.
 func TestAHandlerThatIgnoresTheBodyDoesNotWaitForIt(t *testing.T) {
 	t.Parallel()
 	eachEnd(t, func(t *testing.T, local *lockmw.Local, _ error, serve func(http.Handler) *webtest.Site) {
 		wrote := make(chan error, 1)
 		site := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, err := w.Write(make([]byte, 1<<20))
+			_, err := w.Write(make([]byte, size))
 			wrote <- err
 		}))
-		if a := site.Do(t, http.MethodPost, "/", stalled(t, "begin")); len(a.Body) != 1<<20 {
+		if a := site.Do(t, http.MethodPost, "/", stalled(t, "begin")); len(a.Body) != size {
 			t.Errorf("the client got %d bytes", len(a.Body))
 		}
 		if err := usertest.Receive(t, "the handler writes", wrote); err != nil {
@@ -142,7 +149,6 @@ func TestAHandlerThatIgnoresTheBodyDoesNotWaitForIt(t *testing.T) {
 // Only a client that is slow is cut off, and only the response to this request.
 func TestAHandlerThatOutlivesItsContextAnswersAQuickClient(t *testing.T) {
 	t.Parallel()
-	const size = 128 << 10 // more than HTTP/2 sends before the client reads, and little enough for a busy machine
 	eachEnd(t, func(t *testing.T, _ *lockmw.Local, _ error, serve func(http.Handler) *webtest.Site) {
 		pauses := make(chan time.Duration, 1) // only the first write is followed by one
 		pauses <- slowclient.LastWrite + 100*time.Millisecond
@@ -211,13 +217,15 @@ func TestAHandlerThatHasUnlockedMayTakeItsTime(t *testing.T) {
 
 func TestAHijackedConnectionBelongsToTheHandler(t *testing.T) {
 	t.Parallel()
-	site := webtest.NewSite(t, httpmw.WithLock(lockmw.NewLocal(), user42, lockmw.WithMaxHold(300*time.Millisecond))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	local := lockmw.NewLocal()
+	site := webtest.NewSite(t, httpmw.WithLock(local, user42)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, buf, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer conn.Close()
+		local.Expire("user:42")
 		<-r.Context().Done()
 		own := conn.SetWriteDeadline(time.Unix(1, 0))
 		_, refused := w.Write([]byte("too late"))
