@@ -154,7 +154,7 @@ func (b *buyer) naively(ctx context.Context, id string) (string, error) {
 func play(t *testing.T, fate interrupt.Fate, way string, once bool, final ...interrupt.Kind) []interrupt.Result {
 	t.Helper()
 	spec := buyerSpec{
-		Addr: redistest.Redis(t).Addr(), Way: way, Lease: interrupt.Lease(), Wait: 10 * time.Second,
+		Addr: redistest.Redis(t).Addr(), Way: way, Lease: interrupt.Lease, Wait: 10 * time.Second,
 		Ledger: interrupt.Ledger{Path: filepath.Join(t.TempDir(), "effects")},
 	}
 	here, err := newBuyer(spec, nil)

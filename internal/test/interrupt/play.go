@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -67,13 +66,8 @@ func Check(t testing.TB, results []Result, steps ...string) {
 // ahead is how many children start before the first of them is waited for: many at a time would lose their locks on a busy machine.
 const ahead = 3
 
-// Lease returns the lease for calls that Play interrupts. It is short, but a process on a busy machine must not lose its lock.
-func Lease() time.Duration {
-	if race.Enabled {
-		return 2 * time.Second
-	}
-	return 700 * time.Millisecond
-}
+// Lease is the lease for calls that Play interrupts. It is short, but a process on a busy machine must not lose its lock.
+const Lease = 2 * time.Second
 
 // Play interrupts a call at each of its points, each time in another process and with another key. It repeats the call, in this
 // process, while the first one is dead or stopped, and again when that continues. stage returns the Stage for a number from 0 on. A

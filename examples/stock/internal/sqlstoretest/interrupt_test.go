@@ -169,7 +169,7 @@ func openHere(t *testing.T, server *redistest.Server, b *testbed, policy string)
 	t.Helper()
 	spec := buyerSpec{
 		Redis: server.Addr(), Dialect: b.dialect, Driver: b.driver, DSN: impatiently(b.dsn) + b.variant,
-		Records: b.records, Orders: b.orders, Policy: policy, Lease: interrupt.Lease(), Wait: 10 * time.Second,
+		Records: b.records, Orders: b.orders, Policy: policy, Lease: interrupt.Lease, Wait: 10 * time.Second,
 	}
 	here, err := newBuyer(spec, nil)
 	if err != nil {
