@@ -19,11 +19,11 @@ func byLockmw() []Script {
 		},
 		{
 			Way: "lockmw-item", Name: "a nested call",
-			Play: func(s *Stage) { s.click(here, "ann", nested, hastily) },
+			Play: func(s *Stage) { s.click(here, "ann", nested) },
 			Want: Facts{Sold: 1, Accepted: 1},
 		},
 		{
-			Way: "lockmw-item", Name: "work outlasts the lease", Lease: 2 * short,
+			Way: "lockmw-item", Name: "work outlasts the lease", Lease: medium,
 			Play: func(s *Stage) {
 				ann := s.begin(here, "ann", stopAt(ways.Read))
 				bob := s.bobWaits(there)

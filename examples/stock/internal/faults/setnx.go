@@ -22,7 +22,7 @@ func bySetNX() []Script {
 			Want: Facts{Sold: 3, Accepted: 3, Oversold: 1},
 		},
 		{
-			Way: "setnx-value", Name: "the same, between check and delete", Stock: 2, Lease: short,
+			Way: "setnx-value", Name: "the same, between check and delete", Stock: 2, Lease: medium,
 			Play: func(s *Stage) { deletesTheNextOnes(s, ways.Checked) },
 			Want: Facts{Sold: 3, Accepted: 3, Oversold: 1},
 		},

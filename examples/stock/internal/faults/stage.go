@@ -213,7 +213,7 @@ func (s *Stage) kill(c *call) {
 func (s *Stage) reopen(at int) {
 	if s.err == nil {
 		var err error
-		s.shops[at], err = shop.Open(s.ctx, shop.Spec{Place: s.env.Place, Way: s.way.Name})
+		s.shops[at], err = s.newShop(at)
 		s.must(err)
 	}
 }
