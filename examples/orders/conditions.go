@@ -17,7 +17,8 @@ type conditions struct {
 	bank, carrier func(context.Context) error // slow external services
 	admit         func(context.Context) error // called before a task is enqueued
 	deliveries    int                         // number of simultaneous deliveries of each task
-	patience      time.Duration               // how long a task waits in its worker for its item
+	turn          time.Duration               // how long an order waits for its item
+	patience      time.Duration               // how long a task waits for it in its worker
 	observer      *lockmw.Observer            // additional observer of all locks; may be nil
 }
 
@@ -31,6 +32,7 @@ func usual(locked bool) conditions {
 		carrier:    func(ctx context.Context) error { return clock.Sleep(ctx, 20*time.Millisecond) },
 		admit:      func(context.Context) error { return nil },
 		deliveries: 2,
+		turn:       5 * time.Second,
 		patience:   250 * time.Millisecond,
 	}
 }

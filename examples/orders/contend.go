@@ -52,6 +52,7 @@ func inScene(ctx context.Context, sc *scene.Scene) conditions {
 		},
 		admit:      sc.AwaitHold,
 		deliveries: 1,
+		turn:       5 * time.Second,
 		patience:   5 * time.Second,
 		observer:   sc.Observer(),
 	}

@@ -165,7 +165,7 @@ func ships(id int64, item string) action {
 // shopOver returns a shop whose calls wait in the bank or the carrier until they may write.
 func shopOver(t *testing.T, b *books.Books, rdb redis.UniversalClient) *shop {
 	t.Helper()
-	locks, err := lockmw.New(rdb, lockmw.WithLease(time.Minute), lockmw.WithUnlockTimeout(100*time.Millisecond))
+	locks, err := lockmw.New(rdb, lockmw.WithLease(10*time.Minute), lockmw.WithUnlockTimeout(100*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,7 @@ const (
 // shows the faults of missing locks on a machine of any speed.
 func meeting(locked bool) conditions {
 	c := usual(locked)
+	c.turn = time.Minute // 25 clicks wait for each item
 	if locked {
 		return c
 	}

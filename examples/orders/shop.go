@@ -40,7 +40,7 @@ func (s *shop) repeat() func(http.Handler) http.Handler {
 	if !s.locked {
 		return func(next http.Handler) http.Handler { return next }
 	}
-	wait := idempotency.WithWait(10 * time.Second) // longer than the first click may wait for its item
+	wait := idempotency.WithWait(2 * s.turn) // longer than the first click waits for its item
 	return httpmw.Idempotent(idempotency.New(s.locks, wait), userID, idempotency.RunAgain)
 }
 
@@ -58,7 +58,7 @@ func (s *shop) tasks(mux *asynq.ServeMux) {
 func (s *shop) buyer() func(context.Context, order) (int64, error) {
 	byItem := lockmw.By("item", func(o order) string { return o.Item })
 	return lockmw.WithLockValue(s.locks, byItem, s.place,
-		lockmw.WithWait(5*time.Second), lockmw.WithObserver(s.counts.Waits()))
+		lockmw.WithWait(s.turn), lockmw.WithObserver(s.counts.Waits()))
 }
 
 // place runs under the item's lock, inside the user's lock. A transaction cannot replace them: it would stay open during
