@@ -50,7 +50,7 @@ func scene() []call {
 		{order: order{ID: "read 4", Kind: "read", Key: "rw", Name: "browse"}, by: 1,
 			links: []string{"write"}, after: []string{"write"}, position: 1},
 
-		{order: order{ID: "busy", Kind: "plain", Key: "busy"}},
+		{order: order{ID: "busy", Kind: "plain", Key: "busy", Lease: 5 * time.Minute}}, // not renewed during the next calls
 		{order: order{ID: "try", Kind: "plain", Key: "busy", Try: true}, by: 1,
 			links: []string{"busy"}, outcome: "not_acquired", err: "lock_not_acquired", fine: true},
 		{order: order{ID: "impatient", Kind: "fair", Key: "busy", Wait: 4 * time.Second}, by: 1,
