@@ -49,8 +49,7 @@ const (
 func TestSoak(t *testing.T) {
 	suite.NeedsFull(t, "it takes long")
 	t.Parallel()
-	kept := []string{"--appendonly", "yes", "--appendfsync", "always"}
-	s := &soak{t: t, redis: redistest.Redis(t, kept...), stopped: make(map[int]bool)}
+	s := &soak{t: t, redis: redistest.Redis(t, redistest.Kept...), stopped: make(map[int]bool)}
 	store := redistest.Redis(t)
 	s.log, s.q = journal{store.NewClient(t)}, newQueue(t, queueOn(s.redis))
 	s.spec = workerSpec{Addr: s.redis.Addr(), Journal: store.Addr(), Concurrency: 4, Lease: soakLease, Parks: true}

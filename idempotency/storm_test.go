@@ -16,7 +16,7 @@ const stormLease = 250 * time.Millisecond
 // storm runs a storm of buyers.
 func storm(t testing.TB, way string, clients, keys, retries int, limit time.Duration) *interrupt.Toll {
 	t.Helper()
-	server := redistest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	server := redistest.Redis(t, redistest.Kept...)
 	ledger := interrupt.Ledger{Path: filepath.Join(t.TempDir(), "effects")}
 	s := interrupt.Storm{
 		Clients: clients, Keys: keys, Retries: retries, Limit: limit, Redis: server, Lease: stormLease,

@@ -200,7 +200,7 @@ func TestHoldsGoOnAfterARestartWithAnAppendOnlyFile(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		t.Run(fmt.Sprintf("WithQuarantine %t", with), func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+			server := redistest.Redis(t, redistest.Kept...)
 			opts := []lockmw.ClientOption{lockmw.WithLease(keptLease)}
 			if with {
 				opts = append(opts, lockmw.WithQuarantine(longQuarantine))

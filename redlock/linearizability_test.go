@@ -20,7 +20,7 @@ func TestAHistoryIsLinearizable(t *testing.T) {
 	cfg := env.RedisNodes(5, patientlyOver)
 	cfg.Server = func(t testing.TB) redistest.Deployment {
 		d := redistest.NewNodes(t, 5, func(t testing.TB) *redistest.Server {
-			return redistest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+			return redistest.Redis(t, redistest.Kept...)
 		})
 		nodes = d.Servers()
 		return d

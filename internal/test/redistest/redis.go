@@ -18,6 +18,11 @@ func Redis(t testing.TB, args ...string) *Server {
 	return startReal(t, redisserver.Start, args)
 }
 
+// Kept are arguments of a server that finds every write that it has confirmed when it is restarted after a kill. It hands each
+// write to the kernel before it answers, which only a crash of the machine undoes. So it need not wait for the disk, as
+// appendfsync always does: on a busy machine that takes too long for some tests. appendfsync everysec may answer first.
+var Kept = []string{"--appendonly", "yes", "--appendfsync", "no"}
+
 // Clocked is Redis for a server with its own clock, which is that far ahead of this machine's, or behind it if negative. The
 // test is skipped where no compiler is installed.
 func Clocked(t testing.TB, ahead time.Duration, args ...string) *Server {

@@ -18,7 +18,7 @@ func TestRestartedRedisFindsItsData(t *testing.T) {
 	}{
 		"without persistence": {nil, nothing, ""},
 		"with a snapshot":     {nil, func(ctx context.Context, rdb *redis.Client) error { return rdb.Save(ctx).Err() }, "first"},
-		"with every write":    {[]string{"--appendonly", "yes", "--appendfsync", "always"}, nothing, "second"},
+		"with every write":    {redistest.Kept, nothing, "second"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Redis(t)

@@ -20,7 +20,7 @@ func testStorm(t *testing.T, d database) {
 	} else if !isSQLite(d) {
 		suite.NeedsFull(t, "one database is enough")
 	}
-	server := redistest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	server := redistest.Redis(t, redistest.Kept...)
 	spec, here := openHere(t, server, newTestbed(t, d), runAgain)
 	spec.Lease, spec.Wait, spec.Effort = 250*time.Millisecond, 0, 200*time.Millisecond
 	s := interrupt.Storm{
