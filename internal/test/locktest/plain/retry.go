@@ -1,10 +1,12 @@
 package plain
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/env"
+	"github.com/lockmw/go/internal/test/recording"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -25,13 +27,24 @@ func tried(e *env.Env, c *env.Client, key string) *lockmw.Error {
 	return failure
 }
 
+// A freeing is when a lock becomes free: some time after it was granted, between the start and the return of its call.
+type freeing struct{ earliest, latest time.Time }
+
+// lockFor takes a lock that stays taken for d.
+func lockFor(e *env.Env, c *env.Client, key string, d time.Duration, opt lockmw.Option) (context.Context, *recording.Held, freeing) {
+	e.T.Helper()
+	start := time.Now()
+	ctx, held := e.Lock(c, key, opt)
+	return ctx, held, freeing{start.Add(d), time.Now().Add(d)}
+}
+
 // advised checks that RetryAfter points to the time when the lock is free, with a tolerance of the lease's margin plus 50 ms. A
 // minimum hold may last longer by the duration of its release.
-func advised(e *env.Env, what string, c *env.Client, key string, free time.Time) *lockmw.Error {
+func advised(e *env.Env, what string, c *env.Client, key string, free freeing) *lockmw.Error {
 	e.T.Helper()
-	most := time.Until(free) // the answer arrives later
+	most := time.Until(free.latest) // the answer arrives later
 	failure := tried(e, c, key)
-	least := time.Until(free)
+	least := time.Until(free.earliest)
 	if got := failure.RetryAfter; got < least-least/50-50*time.Millisecond || got > most+e.Soon {
 		e.T.Errorf("%s: RetryAfter is %v, want %v to %v", what, got, least, most)
 	}
@@ -41,8 +54,7 @@ func advised(e *env.Env, what string, c *env.Client, key string, free time.Time)
 func retryAfterMinHold(e *env.Env) {
 	c, key := e.Client(), e.Key("task")
 	least := e.Ample(1700 * time.Millisecond)
-	ctx, held := e.Lock(c, key, lockmw.WithMinHold(least))
-	free := time.Now().Add(least)
+	ctx, held, free := lockFor(e, c, key, least, lockmw.WithMinHold(least))
 	for what, of := range map[string]*env.Client{"held here": c, "held elsewhere": e.Client()} {
 		if advised(e, what, of, key, free).Holders[0].Lingers {
 			e.T.Errorf("%s: it is reported as unlocked", what)
@@ -60,8 +72,7 @@ func retryAfterMinHold(e *env.Env) {
 func retryAfterFixedLease(e *env.Env) {
 	c, key := e.Client(), e.Key("task")
 	const lease = 20 * time.Second
-	ctx, held := e.Lock(c, key, lockmw.WithFixedLease(lease))
-	free := time.Now().Add(lease)
+	ctx, held, free := lockFor(e, c, key, lease, lockmw.WithFixedLease(lease))
 	for what, of := range map[string]*env.Client{"held here": c, "held elsewhere": e.Client()} {
 		if h := advised(e, what, of, key, free).Holders[0]; !h.Fixed || h.Lingers {
 			e.T.Errorf("%s: the holder is %+v", what, h)
