@@ -136,9 +136,9 @@ func (t *turmoil) call(rng *rand.Rand, c *env.Client, waits, hurry float64) {
 	lease, work := lockmw.WithLease(time.Second), env.Between(rng, 0, time.Millisecond)
 	switch p := rng.Float64() * float64(t.length) / turmoilOperations; {
 	case p < 0.01: // until the hold is lost
-		lease, work = lockmw.WithFixedLease(history.ShortestLease), time.Second
+		lease, work = lockmw.WithFixedLease(env.MinLease), time.Second
 	case p < 0.02: // over several renewals, which may be lost
-		lease, work = lockmw.WithLease(history.ShortestLease), 150*time.Millisecond
+		lease, work = lockmw.WithLease(env.MinLease), 150*time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(t.e.Ctx, limit)
 	defer cancel()

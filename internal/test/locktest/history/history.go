@@ -94,10 +94,16 @@ type Turn struct {
 	of   Step // common to all its steps
 }
 
-// ShortestLease is the shortest lease that calls of a history may use.
-const ShortestLease = 100 * time.Millisecond
+// leaseOf returns the lease of a call; 0 if its options are invalid.
+func leaseOf(opts []lockmw.Option) time.Duration {
+	p, err := lockmw.NewPolicy(opts...)
+	if err != nil {
+		return 0
+	}
+	return p.Lease
+}
 
-// Lock calls l.Lock. With a wait of 0 it is a TryLock.
+// Lock calls l.Lock. With a wait of 0 it is a TryLock. opts include the lease.
 func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait time.Duration, opts ...lockmw.Option) (context.Context, *Turn, error) {
 	from := h.begin()
 	ctx, hold, err := l.Lock(ctx, key, append(opts, lockmw.WithWait(wait))...)
@@ -107,7 +113,7 @@ func (h *History) Lock(ctx context.Context, l lockmw.Locker, key string, wait ti
 	of.weight, of.permits = weighs(l)
 	s := of
 	s.waits, s.From, s.to = wait > 0, from, h.now()
-	if s.to.at-from.at >= ShortestLease {
+	if s.to.at-from.at >= leaseOf(opts) {
 		// An earlier grant may have been answered so late that its lease had expired.
 		h.steps = append(h.steps, Step{key: key, Kind: StepDoubt, hold: from.N, From: from, to: from})
 	}
