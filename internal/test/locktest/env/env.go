@@ -46,11 +46,7 @@ func New(t *testing.T, c Config) *Env {
 	}
 	e := &Env{Checks: checks, TB: t, Config: c, goroutines: leak.Check(t)}
 	e.Rec = e.NewRecorder()
-	limit := 4 * time.Minute
-	if c.Bubble {
-		limit = 24 * time.Hour // bubble time is free
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithDeadline(t.Context(), c.end(t))
 	t.Cleanup(cancel)
 	e.Ctx = ctx
 	if c.Server == nil {
@@ -60,6 +56,17 @@ func New(t *testing.T, c Config) *Env {
 	e.Server = newServer(t, e, c.shared)
 	t.Cleanup(e.checkClosed) // after the clients' cleanups
 	return e
+}
+
+// end returns when the calls of a scenario that hangs are to end, so that it reports which one hangs.
+func (c Config) end(t *testing.T) time.Time {
+	if c.Bubble {
+		return time.Now().Add(24 * time.Hour) // bubble time is free
+	}
+	if deadline, ok := t.Deadline(); ok {
+		return deadline.Add(-Patience)
+	}
+	return time.Now().Add(15 * time.Minute)
 }
 
 // Round returns the environment of one round of a model. It fails t, its context ends with t, and its recorder is new.
