@@ -82,6 +82,20 @@ func (all *crowds) checkKept() {
 	}
 }
 
+// awaitRenewals waits until all kept locks are renewed.
+func (all *crowds) awaitRenewals(after string) {
+	all.e.TB.Helper()
+	for kind, held := range all.kept {
+		before := held.Deadline()
+		all.e.Eventually(env.Patience, func() string {
+			if !held.Deadline().After(before) {
+				return after + ": no renewal of kind " + kind
+			}
+			return ""
+		})
+	}
+}
+
 // finish stops the crowds and checks the guarantees.
 func (all *crowds) finish() {
 	all.e.TB.Helper()
@@ -104,7 +118,7 @@ func TestLocksSurviveSlotMovesAndFailOvers(t *testing.T) {
 	all, _ := startCrowds(t, func(t *testing.T) replaceable {
 		c = redistest.NewCluster(t, 2, 1)
 		return aCluster{c}
-	}, 5*time.Second)
+	}, 20*time.Second) // a fail-over pauses writes for up to 10 s
 	all.awaitGrants("at the start")
 	for kind, key := range all.keys {
 		c.BeginMove(all.e.Server.RedisKey(key))
@@ -117,6 +131,7 @@ func TestLocksSurviveSlotMovesAndFailOvers(t *testing.T) {
 	c.Depose(all.e.Server.RedisKey(all.keys["plain"]))
 	all.awaitGrants("after a planned fail-over")
 	all.checkKept()
+	all.awaitRenewals("after a planned fail-over")
 	all.finish()
 }
 
