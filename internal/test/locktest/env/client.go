@@ -171,13 +171,14 @@ func (c *Client) Refused(what string, want error, key string, opts ...lockmw.Opt
 // SilentCall calls Lock with a timeout of CallLimit while the server does not answer.
 func (c *Client) SilentCall(key string, opts ...lockmw.Option) {
 	c.e.T.Helper()
-	ctx, cancel := context.WithTimeout(c.e.Ctx, CallLimit)
+	limit := c.e.CallLimit()
+	ctx, cancel := context.WithTimeout(c.e.Ctx, limit)
 	defer cancel()
 	start := time.Now()
 	_, _, err := c.Lock(ctx, key, opts...)
 	took := c.e.Pace.Since(start)
-	if took > CallLimit+c.e.Soon {
-		c.e.T.Errorf("the call with a context of %v took %v", CallLimit, took)
+	if took > limit+c.e.Soon {
+		c.e.T.Errorf("the call with a context of %v took %v", limit, took)
 	}
 	c.e.Is("Lock of a silent server", err, lockmw.ErrUnavailable, context.DeadlineExceeded)
 	if errors.Is(err, lockmw.ErrBusy) {

@@ -43,8 +43,8 @@ func Fewer(n int) int {
 	return n
 }
 
-// CallLimit is the timeout of calls that receive no answer.
-const CallLimit = 100 * time.Millisecond
+// CallLimit is the timeout of calls that receive no answer. A busy machine may delay the request for a part of it.
+func (e *Env) CallLimit() time.Duration { return e.Ample(100 * time.Millisecond) }
 
 // ClockStep is the error of a stepped clock.
 const ClockStep = time.Minute

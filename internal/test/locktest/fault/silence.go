@@ -52,12 +52,13 @@ func silentTo(e *env.Env, c *env.Client, begin, end func()) {
 // silentExtend calls Extend with a timeout of CallLimit while the server does not answer.
 func silentExtend(e *env.Env, held *recording.Held) {
 	e.T.Helper()
-	ctx, cancel := context.WithTimeout(e.Ctx, env.CallLimit)
+	limit := e.CallLimit()
+	ctx, cancel := context.WithTimeout(e.Ctx, limit)
 	defer cancel()
 	start := time.Now()
 	err := held.Extend(ctx, time.Minute)
-	if took := e.Pace.Since(start); took > env.CallLimit+e.Soon {
-		e.T.Errorf("Extend with a context of %v took %v", env.CallLimit, took)
+	if took := e.Pace.Since(start); took > limit+e.Soon {
+		e.T.Errorf("Extend with a context of %v took %v", limit, took)
 	}
 	e.Is("Extend", err, lockmw.ErrUnavailable, context.DeadlineExceeded)
 }
@@ -148,7 +149,7 @@ func silentShortly(e *env.Env) {
 }
 
 func silentUnlock(e *env.Env) {
-	const limit = 4 * env.CallLimit
+	const limit = 400 * time.Millisecond
 	c := e.Client(lockmw.WithUnlockTimeout(limit)).Warm()
 	other, key := e.Client(), e.Key("user")
 	_, held := e.Lock(c, key)

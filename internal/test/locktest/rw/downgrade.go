@@ -160,12 +160,13 @@ func downgradeUnconfirmed(e *env.Env) {
 	held := write(e, c, key)
 	reader := e.Wait(other.Reader(), key)
 	c.Wire.Silence()
-	ctx, cancel := context.WithTimeout(e.Ctx, env.CallLimit)
+	limit := e.CallLimit()
+	ctx, cancel := context.WithTimeout(e.Ctx, limit)
 	defer cancel()
 	start := time.Now()
 	e.Is("Downgrade", held.Share(func() error { return c.RW.Downgrade(ctx, held.Hold) }), lockmw.ErrUnavailable)
-	if took := e.Pace.Since(start); took > env.CallLimit+e.Soon {
-		e.T.Errorf("Downgrade with a context of %v took %v", env.CallLimit, took)
+	if took := e.Pace.Since(start); took > limit+e.Soon {
+		e.T.Errorf("Downgrade with a context of %v took %v", limit, took)
 	}
 	c.Wire.Restore()
 	if err := c.RW.Downgrade(e.Ctx, held.Hold); err != nil {
