@@ -20,9 +20,8 @@ const queuerRole = "queuer"
 // An order is an env.Order with options for the call.
 type order struct {
 	env.Order
-	Name   string        // shown in the queue
-	Wait   time.Duration // 0: until cancelled
-	Ticket string        // "": no kept place
+	Name   string // shown in the queue
+	Ticket string // "": no kept place
 	Keep   time.Duration
 }
 
@@ -31,9 +30,6 @@ func (o *order) options() []lockmw.Option {
 	opts := []lockmw.Option{lockmw.WithObserver(&lockmw.Observer{
 		TraceParent: func(context.Context) string { return o.Name },
 	})}
-	if o.Wait > 0 {
-		opts = append(opts, lockmw.WithWait(o.Wait))
-	}
 	if o.Ticket != "" {
 		opts = append(opts, lockmw.WithPlace(o.Ticket, o.Keep))
 	}

@@ -61,7 +61,7 @@ func withTickets(scenarios []env.Scenario) []env.Scenario {
 }
 
 func ticketLeavesNothing(e *env.Env) {
-	keep := e.Ample(400 * time.Millisecond)
+	keep := e.Ample(time.Second)
 	a, q := e.Client(), newLine(e, e.Key("item"))
 	ctx, held := e.Lock(a, q.key)
 	q.visit(a, lockmw.WithPlace("visited", keep))

@@ -110,10 +110,10 @@ func ticketOfKilled(e *env.Env) {
 func ticketInAnotherProcess(e *env.Env) {
 	one, two, a, q := queuer(e), queuer(e), e.Client(), newLine(e, e.Key("item"))
 	ctx, held := e.Lock(a, q.key)
-	brief := func(o *order) { o.Wait = 2 * time.Second } // long enough to be seen in the queue
-	s := q.joinIn(one, withTicket("task", longKept), brief)
+	s := q.joinIn(one, withTicket("task", longKept))
 	q.join(a)
-	if r := s.remote.Await(judge.Failed, env.Patience); r.Type != "lock_timeout" {
+	one.Child.Order(env.Order{Do: "cancel", Call: s.remote.N})
+	if r := s.remote.Await(judge.Failed, env.Patience); r.Type != "lock_canceled" {
 		e.T.Errorf("the other process: %q", r.Err)
 	}
 	q.leave(s)

@@ -1,9 +1,9 @@
 package fair
 
 import (
+	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lockmw/go/internal/test/locktest/env"
 	"github.com/lockmw/go/lockmw"
@@ -36,9 +36,10 @@ func ticketShown(e *env.Env) {
 	}
 	ticket := lockmw.WithPlace("task 7", longKept)
 	ctx, held := e.Lock(a, q.key)
-	s := q.join(a, ticket, lockmw.WithWait(e.Ample(400*time.Millisecond)))
+	s := q.join(a, ticket)
 	shows("while its caller waits")
-	q.givesUp(s)
+	s.Cancel()
+	q.givesUp(s, context.Canceled)
 	e.Eventually(e.Soon, func() string { // the place is kept in the background
 		for status, err := range inspector.All(e.Ctx) {
 			if err == nil && status.Key == q.key && len(status.Kept) == 1 && status.Kept[0].Name == "task 7" {
