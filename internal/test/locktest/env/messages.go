@@ -33,7 +33,7 @@ func (e *Env) AwaitMessages(key string) {
 	inbox, answers := fmt.Sprint(h[0]), e.Server.Prefix+":inbox:"+rand.Text()
 	sub := admin.Subscribe(e.Ctx, answers)
 	defer sub.Close()
-	if _, err := sub.ReceiveTimeout(e.Ctx, e.Soon); err != nil {
+	if _, err := sub.ReceiveTimeout(e.Ctx, Patience); err != nil {
 		e.T.Fatal(err)
 	}
 	publish := admin.Publish
