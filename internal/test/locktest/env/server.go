@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -114,6 +115,17 @@ func (s *Server) Alive(key string) map[string]string {
 	all := s.Admin.HGetAll(s.e.Ctx, keys.Alive()).Val()
 	maps.DeleteFunc(all, func(inbox, _ string) bool { return strings.HasPrefix(inbox, "#") })
 	return all
+}
+
+// BeatingSince returns since when processes that wait for a key have beaten without a gap; zero if unknown. Until DeadAfter has
+// passed since then, none counts as dead.
+func (s *Server) BeatingSince(key string) time.Time {
+	keys := s.keySet(key)
+	ms, err := s.Admin.HGet(s.e.Ctx, keys.Alive(), "#since").Int64()
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
 }
 
 // FenceKey returns the Redis key of the fencing counter of key.

@@ -180,6 +180,23 @@ func (w *Waiter) RunsBy(then time.Time) {
 	w.Gets(max(0, time.Until(then)) + w.E.Soon)
 }
 
+// RunsPastDead checks that the call gets the lock within d after start, or after all dead processes that wait for key in front of
+// it count as dead. A stall of a second or more makes that later, because beats are missed.
+func (w *Waiter) RunsPastDead(key string, start time.Time, d time.Duration) {
+	w.E.T.Helper()
+	for limit := start; ; {
+		if Wait(w.E.Pace, w.Done, max(0, time.Until(limit.Add(d)))+w.E.Soon) {
+			break
+		}
+		known := w.E.Server.BeatingSince(key).Add(DeadAfter)
+		if !known.After(limit) {
+			break
+		}
+		limit = known
+	}
+	w.Gets(0)
+}
+
 // RunInOrder lets waiting calls take the lock one by one, and checks that the others still wait.
 func RunInOrder(waiters []*Waiter) {
 	if len(waiters) > 0 {

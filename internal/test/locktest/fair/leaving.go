@@ -64,7 +64,7 @@ func killedInLine(e *env.Env) {
 	for q.calls[0] != afterMiddle {
 		q.next()
 	}
-	afterMiddle.Waiter.RunsBy(time.Now().Add(env.AcceptWindow + env.PollInterval))
+	afterMiddle.Waiter.RunsPastDead(q.key, time.Now(), env.AcceptWindow+env.PollInterval)
 	q.run()
 	e.Reaped(q.key)
 }

@@ -116,7 +116,7 @@ func killedWaiters(e *env.Env) {
 	}
 	wg.Wait()
 	killed := time.Now()
-	waiters[0].RunsBy(killed.Add(lease + env.AcceptWindow + env.PollInterval))
+	waiters[0].RunsPastDead(key, killed.Add(lease), env.AcceptWindow+env.PollInterval)
 	env.RunInOrder(waiters)
 	e.Reaped(key)
 }

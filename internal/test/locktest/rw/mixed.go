@@ -176,7 +176,7 @@ func writerDies(e *env.Env) {
 	p.LockAs("write", key, 0).Waits()
 	readers := []*env.Waiter{behind(e, clients[0], key), behind(e, clients[1], key)}
 	killed := p.Kill()
-	readers[0].RunsBy(killed.Add(env.DeadAfter + env.BeatInterval + 2*env.PollInterval))
+	readers[0].RunsPastDead(key, killed.Add(env.DeadAfter), env.BeatInterval+2*env.PollInterval)
 	holds := together(e, readers)
 	release(e, holds...)
 	release(e, first)
