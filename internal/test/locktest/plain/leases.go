@@ -158,13 +158,13 @@ func maxHold(e *env.Env) {
 }
 
 func minHold(e *env.Env) {
-	c, key := e.Client(), e.Key("task")
+	c, other, third, key := e.Client(), e.Client().Warm(), e.Client().Warm(), e.Key("task")
 	least := e.Ample(400 * time.Millisecond)
 	start := time.Now()
 	ctx, held := e.Lock(c, key, lockmw.WithMinHold(least))
 	e.Unlock(ctx, held)
-	e.Busy(e.Client(), key)
-	e.Unlock(e.Wait(e.Client(), key).Gets(least + env.PollInterval + e.Soon))
+	e.Busy(other, key)
+	e.Unlock(e.Wait(third, key).Gets(least + env.PollInterval + e.Soon))
 	if took := time.Since(start); took < least {
 		e.T.Errorf("the key was free after %v", took)
 	}

@@ -93,7 +93,7 @@ func nestedMaxHoldUnreached(e *env.Env) {
 }
 
 func nestedMinHold(e *env.Env) {
-	c, key := e.Client(), e.Key("user")
+	c, other, third, key := e.Client(), e.Client().Warm(), e.Client().Warm(), e.Key("user")
 	least := e.Ample(400 * time.Millisecond)
 	ctx, outer := e.Lock(c, key)
 	e.Pass(least / 10) // which does not count
@@ -106,9 +106,9 @@ func nestedMinHold(e *env.Env) {
 		e.T.Error(err)
 	}
 	e.Unlock(ctx, outer)
-	e.Busy(e.Client(), key)
+	e.Busy(other, key)
 	e.Busy(c, key)
-	e.Unlock(e.Wait(e.Client(), key).Gets(least + env.PollInterval + e.Soon))
+	e.Unlock(e.Wait(third, key).Gets(least + env.PollInterval + e.Soon))
 	if took := time.Since(start); took < least {
 		e.T.Errorf("the key was free after %v", took)
 	}
