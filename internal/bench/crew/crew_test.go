@@ -58,6 +58,29 @@ func start(t *testing.T, ctx context.Context, procs int, jobs ...job) *crew.Crew
 	return c
 }
 
+// overdue is a context whose deadline passes when a test says so: a crew that is started after its deadline is a different error.
+type overdue struct {
+	context.Context
+	passed chan struct{}
+}
+
+func withDeadline(t *testing.T) (ctx context.Context, pass func()) {
+	t.Helper()
+	o := overdue{t.Context(), make(chan struct{})}
+	return o, func() { close(o.passed) }
+}
+
+func (o overdue) Done() <-chan struct{} { return o.passed }
+
+func (o overdue) Err() error {
+	select {
+	case <-o.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestMembersDoTheirJobs(t *testing.T) {
 	c := start(t, t.Context(), 0, job{"echo", "first"}, job{"echo", "second"})
 	if err := c.Send("hello"); err != nil {
@@ -104,9 +127,9 @@ func TestAMemberThatDoesNotEndAsExpectedIsAnError(t *testing.T) {
 	if err := c.Bury(c.Members()[0]); err == nil || !strings.Contains(err.Error(), "no key") {
 		t.Errorf("a failure: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	ctx, pass := withDeadline(t)
 	c = start(t, ctx, 0, job{Role: "hang"})
+	pass()
 	if err := c.Bury(c.Members()[0]); !errors.Is(err, crew.ErrHung) {
 		t.Errorf("it hangs: %v", err)
 	}
@@ -145,9 +168,9 @@ func TestCrashIsReportedWithTheEndOfItsOutput(t *testing.T) {
 }
 
 func TestMemberThatHangsIsKilled(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	ctx, pass := withDeadline(t)
 	c := start(t, ctx, 0, job{Role: "hang"}, job{Role: "echo"})
+	pass()
 	if err := c.Expect("done"); !errors.Is(err, crew.ErrHung) {
 		t.Errorf("the error is %v", err)
 	}
