@@ -64,9 +64,9 @@ type trickleQueue struct {
 	unanswered int // pipelines
 }
 
-// run sends the waiting calls, one pipeline after the other.
+// run sends the waiting calls, one pipeline after the other. Like a timers.Schedule, it never waits for a timer that is already due.
 func (q *trickleQueue) run() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(trickleLate)
 	defer timer.Stop()
 	for calls := q.take(); calls != nil; calls = q.take() {
 		began := clock.Now()
@@ -85,6 +85,9 @@ func (q *trickleQueue) run() {
 			case <-timer.C:
 				continue
 			}
+		}
+		if pause <= 0 {
+			continue // the answer took no time, in a bubble
 		}
 		timer.Reset(pause)
 		select {
