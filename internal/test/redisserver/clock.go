@@ -78,5 +78,6 @@ func StartClocked(ctx context.Context, ahead time.Duration, args ...string) (*Se
 	})
 }
 
-// StepClock steps the clock of a server that StartClocked has started by d, forwards or backwards.
-func (s *Server) StepClock(d time.Duration) { s.clock.step(d) }
+// StepClock steps the clock of a server that StartClocked has started by d, forwards or backwards. It returns how far that is now
+// ahead of this machine's.
+func (s *Server) StepClock(d time.Duration) (ahead time.Duration) { return s.clock.step(d) }

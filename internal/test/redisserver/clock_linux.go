@@ -27,9 +27,10 @@ func newClock(path string) (*clock, error) {
 	return &c, err
 }
 
-// step steps the clock atomically: a file write could be read half-way.
-func (c *clock) step(d time.Duration) {
-	(*atomic.Int64)(unsafe.Pointer(&c.page[0])).Add(int64(d)) // a mapping begins at a page, and has its size
+// step steps the clock, and returns how far it is ahead. It does so atomically: a file write could be read half-way.
+func (c *clock) step(d time.Duration) (ahead time.Duration) {
+	all := (*atomic.Int64)(unsafe.Pointer(&c.page[0])).Add(int64(d)) // a mapping begins at a page, and has its size
+	return time.Duration(all)
 }
 
 func (c *clock) close() { _ = unix.Munmap(c.page) } // its own mapping

@@ -31,11 +31,11 @@ func TestAClockChangesOnlyTheTimeOfDay(t *testing.T) {
 	for _, step := range []time.Duration{0, year, -2 * year, year - 1500*time.Millisecond, 500 * time.Millisecond} {
 		s.StepClock(step)
 		ahead += step
+		now := time.Now()
 		var monotonic unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic); err != nil {
 			t.Fatal(err)
 		}
-		now := time.Now()
 		cmd := exec.CommandContext(t.Context(), program)
 		cmd.Env = s.env
 		out, err := cmd.Output()
