@@ -27,8 +27,9 @@ import (
 )
 
 const (
-	key      = "test"
-	patience = 2 * time.Second // how long goroutines may take to end
+	key   = "test"
+	looks = 100                   // for goroutines that have not ended
+	tick  = 20 * time.Millisecond // between them
 )
 
 // Goroutines are the goroutines that a test has started, directly or indirectly. The zero value is all goroutines of the
@@ -56,23 +57,19 @@ func Check(t testing.TB) Goroutines {
 	return g
 }
 
-// left returns the stack of a goroutine that does not end.
-func (g Goroutines) left() string {
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	tick := time.NewTicker(patience / 100)
-	defer tick.Stop()
-	for {
-		left := g.find(func(stack string) bool { return !strings.Contains(stack, dialler) })
-		if left == "" {
-			return ""
+// left returns the stack of a goroutine that does not end. It counts its looks: a limit of time could pass while the process stands
+// still.
+func (g Goroutines) left() (stack string) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for range looks {
+		stack = g.find(func(stack string) bool { return !strings.Contains(stack, dialler) })
+		if stack == "" {
+			break
 		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			return left
-		}
+		<-ticker.C
 	}
+	return stack
 }
 
 // In returns the stack of a goroutine that contains one of the functions, or "".
