@@ -19,11 +19,13 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/test/answertext"
+	"github.com/lockmw/go/internal/test/race"
 )
 
 // Whatever the scripts are said to have answered, a call ends with a documented error or with a hold
 // that one of the answers has granted.
 func FuzzAnswers(f *testing.F) {
+	defer race.OneProcessor()()
 	const (
 		queued = "( 0 17 1 1 1 30000 6 owner lockmw:inbox:p 16 5 ' )\n"
 		polled = "( 0 17 1 ( ( 0 1 ) ) 30000 6 owner lockmw:inbox:p 16 5 ' )\n"

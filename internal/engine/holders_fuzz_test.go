@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
@@ -28,6 +29,7 @@ import (
 //	down a         makes what it has a hold for reading
 //	unlock a · later 5000
 func FuzzHolders(f *testing.F) {
+	defer race.OneProcessor()()
 	for i, story := range holderStories {
 		f.Add(story, uint64(0))
 		f.Add("", uint64(i+1))

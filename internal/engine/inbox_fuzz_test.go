@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
@@ -18,6 +19,7 @@ import (
 // than the last answer; and it never ends a hold. HELD and WAITS stand for the ids of a hold and of a waiter, STEM for the common
 // beginning of all ids of this process. A payload that begins with a '!' gets the proof that a script would have given it.
 func FuzzInbox(f *testing.F) {
+	defer race.OneProcessor()()
 	for _, payload := range []string{
 		"grant WAITS 18 18 1 0 lockmw:{item:2}", "grant WAITS 18 18 40 3 lockmw:{item:2}", "grant WAITS 9223372036854775807 9223372036854775807 9223372036854775807 1 x",
 		"grant WAITS 17 17 1 0 lockmw:{item:2}", "grant WAITS 0 0 1 0 x", "grant WAITS -18 -18 1 0 x", "grant WAITS 18 18 0 0 x",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/go/internal/loglimit"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 )
 
@@ -23,6 +24,7 @@ func (w lineWriter) Write(line []byte) (int, error) {
 
 // inLoggedOutage plays with an engine whose server is down, and what it logs.
 func inLoggedOutage(t *testing.T, test func(t *testing.T, s *redistest.Server, e *Engine, log chan string)) {
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		s := redistest.Piped(t)
 		log := make(chan string, 1000)

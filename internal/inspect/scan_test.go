@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 	"github.com/lockmw/go/internal/transport"
@@ -292,6 +293,7 @@ func (s slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 }
 
 func TestAScanKeepsToItsShareOfTheTime(t *testing.T) {
+	defer race.OneProcessor()()
 	for _, share := range []float64{1, 0.5, 0.01} {
 		synctest.Test(t, func(t *testing.T) {
 			rdb := redistest.Piped(t).NewClient(t)

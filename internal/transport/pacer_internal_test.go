@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/lockmw/go/internal/clock"
+	"github.com/lockmw/go/internal/test/race"
 )
 
 // A pacedServer records the pipelines that arrive, and answers each after a time.
@@ -100,6 +101,7 @@ func (c *pacedCall) Drop() { c.dropped = true }
 // onPacer runs a test with a Pacer whose server takes so long to answer.
 func onPacer(t *testing.T, takes func(n int) time.Duration, test func(t *testing.T, p *Pacer, s *pacedServer)) {
 	t.Helper()
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		s := &pacedServer{takes: takes, stopped: make(chan struct{})}
 		rdb := redis.NewClient(&redis.Options{

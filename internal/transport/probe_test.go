@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/timers"
 	"github.com/lockmw/go/internal/transport"
@@ -40,6 +41,7 @@ func TestAServerThatDoesNotAnswerIsProbedAgain(t *testing.T) {
 		"silent":      (*redistest.Wire).Silence,
 	} {
 		t.Run(name, func(t *testing.T) {
+			defer race.OneProcessor()()
 			synctest.Test(t, func(t *testing.T) {
 				s := redistest.Piped(t)
 				wire := s.NewWire()

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/go/internal/test/leak"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
 )
@@ -75,6 +76,7 @@ func TestPausedRedisAnswersAfterResume(t *testing.T) {
 }
 
 func TestPipedServerFollowsTheClockOfItsBubble(t *testing.T) {
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.Piped(t).NewClient(t)
 		if err := rdb.Set(t.Context(), "k", 1, time.Minute).Err(); err != nil {
@@ -101,6 +103,7 @@ func TestPipedServerIsNotDialledAfterItsTest(t *testing.T) {
 }
 
 func TestPipedServerTakesLongPipelines(t *testing.T) {
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redistest.Piped(t).NewClient(t)
 		_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {

@@ -10,12 +10,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/wire"
 )
 
 // With a small share of the server's time, the measurement of hand-overs ends before it has measured five.
 func TestASmallShareIsNoFinding(t *testing.T) {
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		s := redistest.Piped(t)
 		connect := func(_ json.RawMessage, through func(Dial) *wire.Wire) (redis.UniversalClient, error) {
