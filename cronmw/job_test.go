@@ -12,6 +12,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/lockmw/go/cronmw"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -82,9 +83,16 @@ func TestAJobOfACronRunsAtEachTimeInOneReplica(t *testing.T) {
 	}
 }
 
+// inBubble runs a test in a bubble, where hours pass immediately, in parallel with others.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	race.Parallel(t)
+	defer race.OneProcessor()()
+	synctest.Test(t, test)
+}
+
 func TestAJobThatPanicsHasRun(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		schedule, err := cron.ParseStandard("* * * * *")
 		if err != nil {
 			t.Fatal(err)
@@ -107,8 +115,7 @@ func TestAJobThatPanicsHasRun(t *testing.T) {
 
 // A job that a wrapper delays, or that a Cron starts by another time zone, would run at a time that other replicas do not know.
 func TestAJobThatIsStartedAtAnotherTimeDoesNotRun(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // starts at midnight UTC
+	inBubble(t, func(t *testing.T) { // starts at midnight UTC
 		schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
 		if err != nil {
 			t.Fatal(err)
@@ -128,8 +135,7 @@ func TestAJobThatIsStartedAtAnotherTimeDoesNotRun(t *testing.T) {
 }
 
 func TestWithinSaysHowLateAJobMayBeStarted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // starts at midnight UTC
+	inBubble(t, func(t *testing.T) { // starts at midnight UTC
 		daily, err := cron.ParseStandard("CRON_TZ=UTC 0 0 * * *")
 		if err != nil {
 			t.Fatal(err)
@@ -149,8 +155,7 @@ func TestWithinSaysHowLateAJobMayBeStarted(t *testing.T) {
 }
 
 func TestAJobIsForTheLatestTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // starts at midnight UTC
+	inBubble(t, func(t *testing.T) { // starts at midnight UTC
 		seconds := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 		schedule, err := seconds.Parse("CRON_TZ=UTC */10 * * * * *")
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/lockmw/go/cronmw"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
@@ -54,6 +55,7 @@ func replicas(t *testing.T, expression string, length, takes time.Duration) (ran
 }
 
 func TestACronJobRunsAtEachTimeInOneReplica(t *testing.T) {
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) { // starts at midnight UTC of 2000-01-01
 		ran, done := replicas(t, "CRON_TZ=Europe/Berlin 30 3 * * *", 72*time.Hour, time.Second)
 		want := []time.Time{
@@ -66,6 +68,7 @@ func TestACronJobRunsAtEachTimeInOneReplica(t *testing.T) {
 }
 
 func TestACronJobOfEachMinuteRunsEachMinute(t *testing.T) {
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		if ran, done := replicas(t, "* * * * *", 10*time.Minute+30*time.Second, time.Second); len(ran) != 10 || done != 20 {
 			t.Errorf("ran %d times, and was found done %d times; want 10, 20", len(ran), done)
@@ -75,6 +78,7 @@ func TestACronJobOfEachMinuteRunsEachMinute(t *testing.T) {
 
 // A replica that waits longer for a tick could miss the next one.
 func TestAReplicaGivesUpATickHalfwayToTheNext(t *testing.T) {
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		schedule, err := cron.ParseStandard("* * * * *")
 		if err != nil {
@@ -201,6 +205,7 @@ func TestAConstantDelayIsRefused(t *testing.T) {
 
 // Within is for a job that takes longer than a minute: the other replicas wait for it.
 func TestALongJobIsAwaited(t *testing.T) {
+	defer race.OneProcessor()()
 	schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
 	if err != nil {
 		t.Fatal(err)
