@@ -231,7 +231,7 @@ func TestHoldsGoOnAfterARestartWithAnAppendOnlyFile(t *testing.T) {
 func TestAQuarantineBeginsWithTheMasterThatSentinelsElect(t *testing.T) {
 	suite.NeedsFull(t, "a fail-over takes seconds")
 	t.Parallel()
-	servers := redistest.NewSentinel(t, 1, 3)
+	servers := redistest.NewSentinel(t, 1, 1)
 	servers.SetDownAfter(500 * time.Millisecond)
 	var clients []*lockmw.Client
 	for range 2 {

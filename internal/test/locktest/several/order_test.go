@@ -27,7 +27,7 @@ func TestWaitersKeepTheirOrderAfterAFailOver(t *testing.T) {
 			lines = append(lines, fairlock.New(c.Redis))
 		}
 		key := e.Key("fair")
-		ctx, held := e.Lock(lines[0], key)
+		ctx, held := e.Lock(lines[0], key, lockmw.WithLease(time.Minute)) // for two attempts at a fail-over
 		var waiters []*env.Waiter
 		for i := range 3 * len(lines) {
 			waiters = append(waiters, e.Wait(lines[i%len(lines)], key))
