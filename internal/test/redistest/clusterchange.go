@@ -108,7 +108,9 @@ func (c *Cluster) Depose(key string) (promoted int) {
 			return ""
 		}
 		if time.Since(asked) > failoverTime {
-			c.do(replicas[0], "CLUSTER", "FAILOVER")
+			if _, err := c.try(replicas[0], "CLUSTER", "FAILOVER"); err != nil { // its link to the master is down, or it is a master now
+				return err.Error()
+			}
 			asked = time.Now()
 		}
 		return "it has not"
