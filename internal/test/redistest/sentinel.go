@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -143,23 +144,30 @@ func (s *Sentinel) SetDownAfter(d time.Duration) {
 func (s *Sentinel) Failover() (promoted int) {
 	s.t.Helper()
 	old := s.Master()
-	await(s.t, "the Sentinels agree to a fail-over", s.askForFailover)
 	// On a busy machine a Sentinel gives up after its failover-timeout. It repeats only what an unreachable master requires.
 	await(s.t, "a replica is promoted", func() string {
 		var missing string
 		if promoted, missing = s.promoted(old); promoted == old {
-			s.askForFailover() // refused while a fail-over is in progress
+			missing = cmp.Or(s.askForFailover(old), missing)
 		}
 		return missing
 	})
 	return promoted
 }
 
-// askForFailover asks a Sentinel, which is always the same one while it runs, for a fail-over. It returns why that was refused.
-func (s *Sentinel) askForFailover() (refused string) {
+// askForFailover asks a Sentinel, which is always the same one while it runs, to replace a master, unless it does so or has done
+// so: another fail-over would replace the new one. It returns why that was refused.
+func (s *Sentinel) askForFailover(old int) (refused string) {
 	for i, server := range s.Sentinels {
 		if server.away.Load() {
 			continue
+		}
+		state, err := s.watchers[i].Master(context.Background(), MasterName).Result()
+		switch {
+		case err != nil:
+			return err.Error()
+		case net.JoinHostPort(state["ip"], state["port"]) != s.Nodes[old].Addr(), strings.Contains(state["flags"], "failover_in_progress"):
+			return ""
 		}
 		if err := s.watchers[i].Failover(context.Background(), MasterName).Err(); err != nil {
 			return err.Error()
@@ -188,7 +196,7 @@ func (s *Sentinel) promoted(old int) (node int, missing string) {
 		return node, missing
 	case node == old:
 		return node, "the master is the old one"
-	case infoFields(s.ask(node, "INFO", "replication"))["role"] != "master":
+	case s.replication(node)["role"] != "master":
 		return node, "the new master does not know its role"
 	}
 	return node, ""
