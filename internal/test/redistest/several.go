@@ -69,24 +69,38 @@ func (s *several) ask(node int, args ...any) string {
 
 // follows returns the address of the master whose data a node has completely; "": it does not.
 func (s *several) follows(node int) string {
-	info := infoFields(s.ask(node, "INFO", "replication"))
+	info := s.replication(node)
 	if info["role"] != "slave" || info["master_link_status"] != "up" || info["master_sync_in_progress"] != "0" {
 		return ""
 	}
 	return net.JoinHostPort(info["master_host"], info["master_port"])
 }
 
+// replication returns what a node says about its replication; nothing if it does not answer.
+func (s *several) replication(node int) map[string]string {
+	return infoFields(s.ask(node, "INFO", "replication"))
+}
+
 // AwaitReplicated waits until the replicas of a master have its present data.
 func (s *several) AwaitReplicated(master int) {
 	s.t.Helper()
-	offset := func(node int, field string) int {
-		n, _ := strconv.Atoi(infoFields(s.ask(node, "INFO", "replication"))[field])
-		return n
-	}
-	now := offset(master, "master_repl_offset")
+	host, port, _ := net.SplitHostPort(s.Nodes[master].Addr())
+	var now int
+	await(s.t, "the master says how much data it has", func() (missing string) {
+		var err error
+		if now, err = strconv.Atoi(s.replication(master)["master_repl_offset"]); err != nil {
+			missing = err.Error()
+		}
+		return missing
+	})
 	await(s.t, "the replicas have all data", func() string {
 		for _, i := range s.living() {
-			if s.follows(i) == s.Nodes[master].Addr() && offset(i, "slave_repl_offset") < now {
+			info := s.replication(i)
+			if info["role"] == "master" || info["role"] == "slave" && (info["master_host"] != host || info["master_port"] != port) {
+				continue
+			}
+			has, err := strconv.Atoi(info["slave_repl_offset"])
+			if err != nil || has < now || info["master_link_status"] != "up" {
 				return fmt.Sprintf("node %d has not", i)
 			}
 		}
