@@ -21,7 +21,7 @@ func proxied(t *testing.T) (*redistest.Proxy, *redis.Client) {
 	s := redistest.Redis(t)
 	p := s.NewProxy(t)
 	rdb := s.NewClient(t, s.NewWire().Use, p.Use, func(o *redis.Options) {
-		o.MaxRetries, o.ContextTimeoutEnabled = -1, true
+		o.MaxRetries, o.ContextTimeoutEnabled, o.ReadTimeout = -1, true, time.Minute
 	})
 	if err := rdb.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)
