@@ -10,8 +10,10 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmw/go/internal/test/redistest"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 // servedAt has the addresses of one `lockmw serve`.
@@ -190,9 +192,10 @@ func TestReadyzFailsWhileRedisDoesNotAnswer(t *testing.T) {
 		t.Errorf("the process does not live: %d", status)
 	}
 	s.Restart(t)
-	if status, body := fetch(t, told.Health+"readyz", ""); status != http.StatusOK {
-		t.Errorf("with Redis again: %d %s", status, body)
-	}
+	usertest.Eventually(t, "it is ready with Redis again", time.Minute, func() bool {
+		status, _ := fetch(t, told.Health+"readyz", "")
+		return status == http.StatusOK
+	})
 }
 
 func TestServeRefusesAnAddressOfHealthChecks(t *testing.T) {
