@@ -52,7 +52,7 @@ type Config struct {
 	Replicas      transport.Replicas
 	Quarantine    time.Duration // 0: none
 	Margin        time.Duration // how much earlier a deadline is than the expiry on the server; negative: 1 % of the lease + 2 ms
-	UnlockTimeout time.Duration // how long a release waits for its confirmation
+	UnlockTimeout time.Duration // how long releases usually wait for their confirmation
 	Logger        *slog.Logger
 	Waits         *deadlock.Registry // the nested waits of the process
 }

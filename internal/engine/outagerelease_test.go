@@ -55,6 +55,19 @@ func TestAReleaseWhoseTimeHasEndedReturnsTheLastReply(t *testing.T) {
 	refused(t, test)
 }
 
+// A Locker over the locks of another Client may have more time for its releases than that Client.
+func TestAReleaseMayWaitLongerThanTheEngineDoesByDefault(t *testing.T) {
+	inOutages(t, temporaryReplies[6:7], func(b *bubble, _ string, begin, end func()) {
+		h := b.requester(core.Exclusive).acquire(b.T, b.e)
+		begin()
+		time.AfterFunc(3*b.e.cfg.UnlockTimeout, end)
+		if _, err := h.Release(4 * b.e.cfg.UnlockTimeout); err != nil {
+			b.Error(err)
+		}
+		b.wantFree()
+	})
+}
+
 func TestATryIsNotHeldUpByAReleaseThatWaitsForTheServer(t *testing.T) {
 	inOutages(t, temporaryReplies[5:6], func(b *bubble, words string, begin, end func()) {
 		h := b.requester(core.Exclusive).acquire(b.T, b.e)

@@ -167,9 +167,9 @@ func (r *release) await(patience time.Duration) error {
 	}
 	now := clock.Now()
 	ctx := e.releaseTimeouts.Next(now)
-	if left := patience - now.Sub(r.begun); left < e.cfg.UnlockTimeout-time.Millisecond {
+	if left := patience - now.Sub(r.begun); left < e.cfg.UnlockTimeout-time.Millisecond || left > e.cfg.UnlockTimeout {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, left)
+		ctx, cancel = context.WithTimeout(e.sender.Context(), left)
 		defer cancel()
 	}
 	select {
