@@ -2,11 +2,15 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/core"
+	"github.com/lockmw/go/internal/test/redistest"
 )
 
 // rig has the bubble's engine take several locks in one m.
@@ -84,4 +88,31 @@ func TestAMultiAcquireWaitsForAQuarantine(t *testing.T) {
 			p.releases(holds)
 		}
 	})
+}
+
+// In a Cluster only keys in one slot are taken together.
+func TestKeysInDifferentSlotsAreNotTakenTogether(t *testing.T) {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.Mini(t).Mini.Addr()}})
+	t.Cleanup(func() { _ = cluster.Close() })
+	e := newEngine(t, cluster)
+	pair := func(key string) []*core.Request {
+		return []*core.Request{&newRequester("item:0").Request, &newRequester(key).Request}
+	}
+	first, neighbour, stranger := e.layout.KeySet("item:0"), "", ""
+	for i := 1; neighbour == "" || stranger == ""; i++ {
+		key := fmt.Sprint("item:", i)
+		if k := e.layout.KeySet(key); k.Fence() == first.Fence() {
+			neighbour = key
+		} else {
+			stranger = key
+		}
+	}
+	if e.newMultiAcquire(t.Context(), pair(stranger)) != nil {
+		t.Error("keys in different slots are taken together")
+	}
+	m := e.newMultiAcquire(t.Context(), pair(neighbour))
+	if m == nil {
+		t.Fatal("keys in one slot are not taken together")
+	}
+	m.giveBack()
 }
