@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -29,6 +30,16 @@ func newRally(t *testing.T, c *redistest.Cluster) *rally {
 // handOver has other wait while one has the lock. It returns how long the lock took from one to the other.
 func (r *rally) handOver() time.Duration {
 	r.Helper()
+	took, err := r.tryHandOver()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return took
+}
+
+// tryHandOver is handOver of a lock that may be lost.
+func (r *rally) tryHandOver() (took time.Duration, err error) {
+	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 4*time.Minute)
 	defer cancel()
 	acquire := func(e *Engine, a *requester) (*hold, error) {
@@ -55,13 +66,9 @@ func (r *rally) handOver() time.Duration {
 		done <- err
 	}
 	start := time.Now()
-	if _, err := h.Release(soon); err != nil {
-		r.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		r.Fatal(err)
-	}
-	return time.Since(start)
+	_, err = h.Release(soon)
+	err = cmp.Or(<-done, err)
+	return time.Since(start), err
 }
 
 // inbox is the one of other for the key.
@@ -138,14 +145,15 @@ func TestAnOlderClusterHasPlainInboxes(t *testing.T) {
 	r := newRally(t, redistest.NewCluster(t, 2, 0, "--rename-command", "SSUBSCRIBE", "", "--rename-command", "SPUBLISH", ""))
 	r.handOverAt(0, false)
 	subscriptions := r.other.inboxes.Count()
-	quickest := time.Minute
+	quickest, slowest := time.Minute, time.Duration(0)
 	for range 5 {
-		quickest = min(quickest, r.handOver())
+		took := r.handOver()
+		quickest, slowest = min(quickest, took), max(slowest, took)
 	}
 	if quickest >= script.PollInterval/2 {
 		t.Errorf("no message comes: a hand-over takes %v", quickest)
 	}
-	if n := r.other.inboxes.Count(); n != subscriptions {
+	if n := r.other.inboxes.Count(); n != subscriptions && slowest < inbox.LateMessage { // or a message may have been late
 		t.Errorf("it has subscribed %d times, before %d", n, subscriptions)
 	}
 }
