@@ -76,15 +76,21 @@ func (b *replicatedBubble) replicated(f *fakeReplicas) *Engine {
 	b.Helper()
 	rdb := b.s.NewClient(b.T, b.wire.Use)
 	rdb.AddHook(f)
+	e := newReplicated(b.T, rdb, transport.Replicas{Count: 2, Timeout: 100 * time.Millisecond})
+	e.probe.Disable()
+	return e
+}
+
+func newReplicated(t *testing.T, rdb redis.UniversalClient, replicas transport.Replicas) *Engine {
+	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	cfg.Replicas = transport.Replicas{Count: 2, Timeout: 100 * time.Millisecond}
+	cfg.Replicas = replicas
 	e, err := New(rdb, cfg)
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	e.probe.Disable()
-	b.Cleanup(func() { _ = e.Close() })
+	t.Cleanup(func() { _ = e.Close() })
 	return e
 }
 
@@ -353,14 +359,7 @@ func TestARenewalInASlotThatMovesIsAcknowledged(t *testing.T) {
 	suite.NeedsFull(t, "a Cluster takes seconds to form")
 	t.Parallel()
 	c := redistest.NewCluster(t, 2, 1)
-	cfg := DefaultConfig()
-	cfg.Logger = slog.New(slog.DiscardHandler)
-	cfg.Replicas = transport.Replicas{Count: 1, Timeout: 2 * time.Second}
-	e, err := New(c.Client(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Close() })
+	e := newReplicated(t, c.Client(t), transport.Replicas{Count: 1, Timeout: 2 * time.Second})
 	a := newRequester("item:1")
 	a.Lease = time.Minute // a slot moves slowly on a busy machine
 	g, err := e.Acquire(t.Context(), &a.Request)
