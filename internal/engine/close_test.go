@@ -19,7 +19,8 @@ import (
 	"github.com/lockmw/go/internal/transport"
 )
 
-// A slowPipeline is a hook that lets a pipeline of scripts take a second. The first ones pass, and the others fail.
+// A slowPipeline is a hook that lets a pipeline of scripts take a little more than a second, so that it does not end when Close
+// looks. The first ones pass, and the others fail.
 type slowPipeline struct {
 	redis.Hook
 
@@ -35,7 +36,7 @@ func (s *slowPipeline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 		if cmds[0].Name() != "evalsha" { // of a new connection
 			return next(ctx, cmds)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second + 7*time.Millisecond)
 		if s.passes.Add(-1) >= 0 {
 			return next(ctx, cmds)
 		}
@@ -100,7 +101,15 @@ func TestCloseReleasesManyLocksByOneExecution(t *testing.T) {
 		b.e.sender.SetBatching(true)
 		b.hold(many)
 		b.wire.Record()
-		if err := b.e.Close(); err != nil {
+		b.e.sender.Pause()
+		closed := make(chan error, 1)
+		go func() { closed <- b.e.Close() }()
+		synctest.Wait()
+		if n := b.e.sender.Gathered(); n != many {
+			b.Errorf("%d cancels have gathered, want %d", n, many)
+		}
+		b.e.sender.Resume()
+		if err := <-closed; err != nil {
 			b.Error(err)
 		}
 		runs := 0
