@@ -201,19 +201,25 @@ func TestALastingErrorEndsACallImmediately(t *testing.T) {
 	})
 }
 
+// callFor starts a call whose context ends after d.
+func (b *bubble) callFor(d time.Duration) (ended <-chan error) {
+	ctx, cancel := context.WithTimeout(b.Context(), d)
+	c := make(chan error, 1)
+	go func() {
+		defer cancel()
+		_, err := b.e.Acquire(ctx, &b.requester(core.Exclusive).Request)
+		c <- err
+	}()
+	synctest.Wait()
+	return c
+}
+
 // The caller for which a request was sent leaves while the server is unreachable. The other callers of its process continue to
 // wait.
 func TestTheNextCallerContinuesToWaitForTheServer(t *testing.T) {
 	inOutages(t, temporaryReplies[5:6], func(b *bubble, words string, begin, end func()) {
 		begin()
-		ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
-		defer cancel()
-		first := make(chan error, 1)
-		go func() {
-			_, err := b.e.Acquire(ctx, &b.requester(core.Exclusive).Request)
-			first <- err
-		}()
-		synctest.Wait()
+		first := b.callFor(3 * time.Second)
 		a := b.requester(core.Exclusive)
 		a.Wait = 5 * time.Second
 		limited, patient := b.call(b.e, a), b.call(b.e, b.requester(core.Exclusive))
@@ -230,10 +236,6 @@ func TestTheNextCallerContinuesToWaitForTheServer(t *testing.T) {
 	})
 }
 
-// A replacing runs the next scripts of a name, and replaces their answers by an error, as if each had been cut off
-// after its last write.
-// replace has the next n answers to a script of e replaced.
-// A replyError is what the server said.
 // An answer that is an error does not say that nothing has happened.
 func TestAnAcquireThatWasCutOffIsAskedFor(t *testing.T) {
 	inBubble(t, func(b *bubble) {
@@ -344,14 +346,7 @@ func TestTheTimeOfAnotherCallerIsNoOutage(t *testing.T) {
 				return fails(ctx, cmd)
 			}
 		}))
-		ctx, cancel := context.WithTimeout(b.Context(), 20*time.Millisecond)
-		defer cancel()
-		first := make(chan error, 1)
-		go func() {
-			_, err := b.e.Acquire(ctx, &b.requester(core.Exclusive).Request)
-			first <- err
-		}()
-		synctest.Wait()
+		first := b.callFor(20 * time.Millisecond)
 		open := b.requester(core.Exclusive)
 		open.FailOpen, open.Wait = true, 5*time.Second
 		second := b.call(b.e, open)
