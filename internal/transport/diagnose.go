@@ -17,6 +17,8 @@ import (
 const (
 	// DiagnoseTimeout is how long a diagnosis may take, because it delays the end of a call.
 	DiagnoseTimeout = 25 * time.Millisecond
+	// diagnoseSteps are its steps, see inTime.
+	diagnoseSteps = 5
 	// freshFor is how long a finding is valid for other calls.
 	freshFor = 100 * time.Millisecond
 )
@@ -110,12 +112,7 @@ func (n *Diagnoses) connect(client pooled) finding {
 	}
 	if over := k.over; over != nil {
 		n.mu.Unlock()
-		timer := time.NewTimer(DiagnoseTimeout)
-		select {
-		case <-over:
-		case <-timer.C:
-		}
-		timer.Stop()
+		inTime(over)
 		n.mu.Lock()
 	}
 	if k.isFresh() {
@@ -147,17 +144,19 @@ var errNoRedis = errors.New("the server does not speak plaintext Redis; is TLS o
 
 // ping connects to the server and sends a PING.
 func ping(o *redis.Options) finding {
-	ctx, cancel := context.WithTimeout(context.Background(), DiagnoseTimeout)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	dialled := limit(cancel)
 	conn, err := o.Dialer(ctx, o.Network, o.Addr)
+	dialled()
 	if err != nil {
-		if IsTimeout(err) {
+		if IsTimeout(err) || errors.Is(err, context.Canceled) {
 			return finding{}
 		}
 		return finding{err: err}
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(DiagnoseTimeout))
+	defer limit(func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
 		return finding{}
 	}
@@ -172,6 +171,34 @@ func ping(o *redis.Options) finding {
 	default:
 		return finding{err: errors.New("it closes the connection; does it require TLS?")}
 	}
+}
+
+// inTime reports whether over is closed within DiagnoseTimeout. However long this process stands still, only one step passes: when it
+// continues, its timers are handled before the answers that have come meanwhile.
+func inTime(over <-chan struct{}) bool {
+	const step = DiagnoseTimeout / diagnoseSteps
+	timer := time.NewTimer(step)
+	defer timer.Stop()
+	for range diagnoseSteps {
+		select {
+		case <-over:
+			return true
+		case <-timer.C:
+			timer.Reset(step)
+		}
+	}
+	return false
+}
+
+// limit calls tooLate unless done is called in time.
+func limit(tooLate func()) (done func()) {
+	over := make(chan struct{})
+	go func() {
+		if !inTime(over) {
+			tooLate()
+		}
+	}()
+	return func() { close(over) }
 }
 
 // IsUnexplained reports whether a new connection may show more about the error.

@@ -9,6 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	redistest.ChildMain(explain)
 	suite.Begin()
 	leak.VerifyMain(redistest.Lend(m.Run))
 }
