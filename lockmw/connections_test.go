@@ -14,21 +14,27 @@ import (
 // A process that takes one lock needs no more than one connection and a handful of commands.
 func TestTheFirstLockUsesOneConnection(t *testing.T) {
 	s := redistest.Redis(t)
+	var sent []redistest.Command
+	var conns int
+	for range 10 { // on a busy machine the first lock may take so long that a look at the server follows
+		if sent, conns = firstLock(t, s); len(sent) <= 10 && conns == 1 {
+			return
+		}
+	}
+	t.Errorf("the first lock takes %d connections and %d commands: %.40q", conns, len(sent), sent)
+}
+
+// firstLock returns what a new process sends for one lock, and over how many connections.
+func firstLock(t *testing.T, s *redistest.Server) (sent []redistest.Command, conns int) {
 	wire := s.NewWire()
 	c := usertest.ClientOf(t, s.NewClient(t, wire.Use))
 	wire.Record()
 	_, hold := usertest.Lock(t, t.Context(), c, "first")
 	usertest.Unlock(t, hold)
 	awaitCommands(t, wire, "replication", 1) // the look at the server that follows a release
-	own := slices.DeleteFunc(wire.Sent(), func(c redistest.Command) bool {
+	return slices.DeleteFunc(wire.Sent(), func(c redistest.Command) bool {
 		return c[0] == "hello" || c[0] == "client" // what go-redis says on each connection
-	})
-	if len(own) > 10 {
-		t.Errorf("the first lock takes %d commands: %.40q", len(own), own)
-	}
-	if n := wire.Conns(); n != 1 {
-		t.Errorf("the first lock takes %d connections", n)
-	}
+	}), wire.Conns()
 }
 
 // A process that does one thing after the other has one connection for commands and one for messages; in a Cluster at each node.
