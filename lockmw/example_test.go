@@ -82,7 +82,7 @@ func ExampleError() {
 	_, first, _ := locks.Lock(context.Background(), "user:42")
 	defer first.Unlock()
 
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	_, _, err := locks.Lock(ctx, "user:42")
 
