@@ -232,7 +232,7 @@ func TestAQuarantineBeginsWithTheMasterThatSentinelsElect(t *testing.T) {
 	suite.NeedsFull(t, "a fail-over takes seconds")
 	t.Parallel()
 	servers := redistest.NewSentinel(t, 1, 1)
-	servers.SetDownAfter(500 * time.Millisecond)
+	servers.SetDownAfter(time.Minute)
 	var clients []*lockmw.Client
 	for range 2 {
 		locks := usertest.Abandoned(t, servers.Client(t), lockmw.WithLease(keptLease), lockmw.WithQuarantine(longQuarantine))
@@ -248,8 +248,10 @@ func TestAQuarantineBeginsWithTheMasterThatSentinelsElect(t *testing.T) {
 	old := servers.Master()
 	servers.AwaitReplicated(old)
 	away := time.Now()
+	servers.SetDownAfter(500 * time.Millisecond)
 	servers.Servers()[old].Pause(t)
 	servers.AwaitPromoted(old)
+	servers.SetDownAfter(time.Minute)
 	servers.Servers()[old].Resume(t)
 	wantRefused(t, rival, "free")
 	if h := hold(t, rival, "free"); h != nil {
