@@ -30,9 +30,7 @@ func TestCallsAndRenewalsFindTheNewMasterOfTheirSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := c.Nodes[0].NewClient(t).Wait(t.Context(), 1, time.Minute).Result(); n != 1 {
-		t.Fatalf("%d replicas have the hold: %v", n, err)
-	}
+	c.AwaitReplicated(0)
 
 	c.Nodes[0].Kill()
 	killed := time.Now()
