@@ -63,7 +63,7 @@ func testRepetition(t *testing.T, locks lockmw.Locker) {
 func TestSimultaneousCallsRunTheWorkOnce(t *testing.T) { forEach(t, testSimultaneousCalls) }
 
 func testSimultaneousCalls(t *testing.T, locks lockmw.Locker) {
-	once, s := idempotency.New(locks), &shop{}
+	once, s := idempotency.New(locks, idempotency.WithWait(time.Minute)), &shop{}
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {

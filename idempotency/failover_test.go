@@ -27,7 +27,7 @@ func TestARecordSurvivesAFailOverBehindSentinel(t *testing.T) {
 	t.Parallel()
 	servers := redistest.NewSentinel(t, 1, 1)
 	site, shop := newSite(servers), &shop{}
-	once := idempotency.New(site.client(t, acknowledged, lockmw.WithUnlockTimeout(time.Minute))) // until the old master is a replica
+	once := idempotency.New(site.client(t, acknowledged))
 	got, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, shop.during(func() { servers.Failover() }))
 	if err != nil || got.Number != 1 {
 		t.Errorf("a run during a fail-over got %v, %v", got, err)
@@ -81,7 +81,7 @@ func testMovedSlot(t *testing.T, c *redistest.Cluster) {
 
 func testPlannedFailOver(t *testing.T, c *redistest.Cluster) {
 	site, shop := newSite(c), &shop{}
-	once := idempotency.New(site.client(t, acknowledged, lockmw.WithUnlockTimeout(time.Minute)))
+	once := idempotency.New(site.client(t, acknowledged))
 	got, err := idempotency.Do(t.Context(), once, key, order{"tea"}, idempotency.Refuse, shop.during(func() { c.Depose(site.key()) }))
 	if err != nil || got.Number != 1 {
 		t.Errorf("a run during a fail-over got %v, %v", got, err)

@@ -65,13 +65,14 @@ func TestObserversGetTheOutcomeOfEachCall(t *testing.T) {
 func TestARunThatAnotherOneReplacedIsUnfinished(t *testing.T) {
 	forEach(t, func(t *testing.T, locks lockmw.Locker) {
 		var o usertest.Outcomes
-		once := idempotency.New(locks, idempotency.WithLockOptions(lockmw.WithObserver(o.Observer())), idempotency.WithMaxHold(300*time.Millisecond)) // a busy machine may take long to begin
-		first, err := once.Begin(t.Context(), key, key.Fingerprint(), idempotency.RunAgain)
+		observed := idempotency.WithLockOptions(lockmw.WithObserver(o.Observer()))
+		brief := idempotency.New(locks, observed, idempotency.WithMaxHold(time.Second)) // a busy machine may take long to begin
+		first, err := brief.Begin(t.Context(), key, key.Fingerprint(), idempotency.RunAgain)
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-first.Context().Done()
-		second, err := once.Begin(t.Context(), key, key.Fingerprint(), idempotency.RunAgain)
+		second, err := idempotency.New(locks, observed).Begin(t.Context(), key, key.Fingerprint(), idempotency.RunAgain)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,11 +25,14 @@ type site struct {
 	prefix string
 }
 
+// patience has the end of a run succeed on a busy machine, and after an outage, when go-redis has no connection for up to a second.
+var patience = lockmw.WithUnlockTimeout(time.Minute)
+
 func newSite(d redistest.Deployment) *site { return &site{d, "idem-" + rand.Text()} }
 
 func (s *site) client(t testing.TB, opts ...lockmw.ClientOption) *lockmw.Client {
 	t.Helper()
-	c, err := lockmw.New(s.Universal(t), append(opts, lockmw.WithPrefix(s.prefix))...)
+	c, err := lockmw.New(s.Universal(t), append([]lockmw.ClientOption{patience, lockmw.WithPrefix(s.prefix)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +172,6 @@ func testSilentRuns(t *testing.T, s *site) {
 
 func testUnavailableServer(t *testing.T, s *site) {
 	wire := s.NewWire()
-	patience := lockmw.WithUnlockTimeout(time.Minute) // after an outage go-redis has no connection for up to a second
 	c, err := lockmw.New(s.Universal(t, wire.Use), lockmw.WithPrefix(s.prefix), lockmw.WithFailOpen(), patience)
 	isError(t, err, nil)
 	defer func() {
@@ -211,10 +213,10 @@ func testLostBegin(t *testing.T, s *site) {
 		}
 		return err
 	}))
-	c, err := lockmw.New(rdb, lockmw.WithPrefix(s.prefix))
+	c, err := lockmw.New(rdb, lockmw.WithPrefix(s.prefix), patience)
 	isError(t, err, nil)
 	defer func() { isError(t, c.Close(), nil) }()
-	once, shop := idempotency.New(c), &shop{}
+	once, shop := idempotency.New(c, idempotency.WithWait(time.Minute)), &shop{}
 	_, err = idempotency.Do(ctx, once, key, order{"tea"}, idempotency.Refuse, shop.order)
 	isError(t, err, context.Canceled)
 	var got receipt
@@ -230,7 +232,7 @@ func testLostBegin(t *testing.T, s *site) {
 
 func testLostEnd(t *testing.T, s *site) {
 	wire := s.NewWire()
-	c, err := lockmw.New(s.Universal(t, wire.Use), lockmw.WithPrefix(s.prefix))
+	c, err := lockmw.New(s.Universal(t, wire.Use), lockmw.WithPrefix(s.prefix), patience)
 	isError(t, err, nil)
 	defer func() { isError(t, c.Close(), nil) }()
 	once, shop := idempotency.New(c), &shop{}
