@@ -150,15 +150,15 @@ func TestMutePermitsArePassedOver(t *testing.T) {
 func TestDeadTicketsForPermitsAreRemoved(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		d.AcquirePermit(scripttest.Permit{ID: "a", N: 1, Lease: time.Hour})
-		for i := range 40 {
-			d.AcquirePermit(scripttest.Permit{ID: fmt.Sprint("dead", i), N: 1})
+		dead := scripttest.IDs("dead", 40)
+		for _, id := range dead {
+			d.AcquirePermit(scripttest.Permit{ID: id, N: 1})
 		}
 		d.AcquirePermit(scripttest.Permit{ID: "w", N: 1})
-		for i := range 40 {
-			d.Kill(fmt.Sprint("dead", i))
-		}
+		d.Kill(dead...)
 		d.Want("release", d.ReleasePermit("a"), script.More)
 		wantPermits(d, "after a run")
+		d.OthersBeat()
 		d.Want("poll", d.PollPermits("w").Tickets[0].Outcome, script.Held)
 		wantPermits(d, "after the dead", "w")
 		if s := d.LookAtPermits(); len(s.Queue) > 0 || len(s.Tickets) > 0 {

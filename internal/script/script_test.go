@@ -162,6 +162,7 @@ func TestDeadTicketsArePassedOver(t *testing.T) {
 		d.Kill(dead...)
 		d.Want("release", d.Release("a"), script.More)
 		for range 4 {
+			d.OthersBeat()
 			d.Poll()
 		}
 		d.WantHolder("alive")

@@ -126,8 +126,8 @@ func TestATryDoesNotWaitForTheDead(t *testing.T) {
 			scripttest.OnEach(t, func(d *scripttest.Driver) {
 				d.Acquire(scripttest.Acquire{ID: "held", Mode: core.Write, Lease: time.Hour})
 				d.Write("dead")
-				d.Kill("dead")
 				d.Redis.Del(d.Context(), d.Keys.Holder()) // its lease expired
+				d.Kill("dead")
 				d.WantHeld("a try", d.Acquire(scripttest.Acquire{ID: "try", Mode: mode, Try: true}))
 			})
 		})
