@@ -230,7 +230,7 @@ func harmless(d *scripttest.Driver, sc *scene, t *turn, do func()) {
 			d.Errorf("the hold of %s is gone\nfrom %v\nto   %v", id, before, after)
 		}
 	}
-	if after.Holder.Exists() && after.Holder.TTL <= 0 {
+	if after.Holder.NeverExpires() {
 		d.Errorf("the holder never expires: %v", after)
 	}
 	for _, text := range heard() {

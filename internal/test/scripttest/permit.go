@@ -119,6 +119,7 @@ func (d *Driver) DisownPermits(stem string, upTo uint64, inUse ...uint64) script
 // Permits are the contents of the keys of a semaphore at one time.
 type Permits struct {
 	Now     time.Time // by the server's clock
+	End     time.Time // also, after the TTLs were read
 	Fields  map[string]string
 	All     map[string]script.Permit // also expired ones
 	Queue   []string
@@ -131,7 +132,7 @@ type Permits struct {
 func (d *Driver) LookAtPermits() *Permits {
 	d.Helper()
 	ctx := d.Context()
-	var now *redis.TimeCmd
+	var now, end *redis.TimeCmd
 	var fields, tickets *redis.MapStringStringCmd
 	var queue *redis.StringSliceCmd
 	var ttls [3]*redis.DurationCmd
@@ -141,13 +142,14 @@ func (d *Driver) LookAtPermits() *Permits {
 		for i, key := range []string{d.Keys.Holder(), d.Keys.PermitQueue(), d.Keys.PermitTickets()} {
 			ttls[i] = p.PTTL(ctx, key)
 		}
+		end = p.Time(ctx)
 		return nil
 	})
 	if err != nil {
 		d.Fatal(err)
 	}
 	s := &Permits{
-		Now: now.Val(), Fields: fields.Val(), Tickets: tickets.Val(), Queue: queue.Val(), All: make(map[string]script.Permit),
+		Now: now.Val(), End: end.Val(), Fields: fields.Val(), Tickets: tickets.Val(), Queue: queue.Val(), All: make(map[string]script.Permit),
 		ttl: ttls[0].Val(), queueTTL: ttls[1].Val(), ticketsTTL: ttls[2].Val(),
 	}
 	for field, text := range s.Fields {
@@ -210,11 +212,11 @@ func (s *Permits) Disorder(counted bool) (wrong []string) {
 		if p.Ends.UnixMilli() < next || p.Ends.UnixMilli() > last {
 			fault("%s ends at %d, not from %d to %d", id, p.Ends.UnixMilli(), next, last)
 		}
-		if s.Now.Add(s.ttl).Before(p.Ends.Add(-Blur)) {
-			fault("the key ends %v before %s", p.Ends.Sub(s.Now.Add(s.ttl)), id)
+		if s.End.Add(s.ttl).Before(p.Ends.Add(-Blur)) {
+			fault("the key ends %v before %s", p.Ends.Sub(s.End.Add(s.ttl)), id)
 		}
 	}
-	if !okNext || !okLast || s.ttl <= 0 {
+	if !okNext || !okLast || s.ttl == -1 {
 		fault("the fields are %v, for %v", s.Fields, s.ttl)
 	}
 	if counted && (s.Fields["used"] != fmt.Sprint(used) || strings.Count(s.Fields["map"], "1") != used) {

@@ -1,6 +1,7 @@
 package scripttest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -26,6 +27,9 @@ type Part struct {
 
 // Exists reports whether there is such a key.
 func (p *Part) Exists() bool { return p.Type != "none" }
+
+// NeverExpires reports whether there is such a key and it has no TTL. A TTL of 0 ends within a millisecond.
+func (p *Part) NeverExpires() bool { return p.Exists() && p.TTL == -1 }
 
 // IsStrange reports whether another client must have written it.
 func (p *Part) IsStrange() bool { return p.Exists() && p.Type != p.ours }
@@ -70,6 +74,7 @@ func (p *Part) InOrder() []string {
 type Snapshot struct {
 	At  time.Time // by this process' clock
 	Now time.Time // by the server's
+	End time.Time // the server's after the TTLs were read
 
 	Holder, Queue, ReadQueue, Tickets, Fence Part
 	Kept                                     Part // the kept place with the name t
@@ -167,19 +172,20 @@ func (d *Driver) Look() *Snapshot {
 	ours := []string{"hash", "zset", "zset", "hash", "string", "string", "hash"}
 	var types [7]*redis.StatusCmd
 	var ttls [7]*redis.DurationCmd
-	var now *redis.TimeCmd
+	var now, end *redis.TimeCmd
 	_, err := d.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		now = p.Time(ctx)
 		for i, key := range keys {
 			types[i], ttls[i] = p.Type(ctx, key), p.PTTL(ctx, key)
 		}
+		end = p.Time(ctx)
 		return nil
 	})
 	isMissing := func(err error) bool { return redis.HasErrorPrefix(err, "ASK") } // in a moving slot
 	if err != nil && !isMissing(err) {
 		d.Fatal(err)
 	}
-	sc.Now = now.Val()
+	sc.Now, sc.End = now.Val(), end.Val()
 	for i, p := range parts {
 		p.Type, p.ours, p.TTL = types[i].Val(), ours[i], ttls[i].Val()
 		if isMissing(types[i].Err()) {
@@ -187,6 +193,9 @@ func (d *Driver) Look() *Snapshot {
 		}
 		if p.Fields, err = d.fieldsOf(keys[i], p.Type); err != nil {
 			d.Fatal(err)
+		}
+		if p.Exists() && len(p.Fields) == 0 { // it has expired in between
+			p.Type, p.TTL = "none", -2
 		}
 	}
 	return sc
@@ -198,7 +207,11 @@ func (d *Driver) fieldsOf(key, typ string) (fields map[string]string, err error)
 	case "hash":
 		return d.Redis.HGetAll(ctx, key).Result()
 	case "string":
-		return map[string]string{"": d.Redis.Get(ctx, key).Val()}, nil
+		text, err := d.Redis.Get(ctx, key).Result()
+		if errors.Is(err, redis.Nil) {
+			return nil, nil
+		}
+		return map[string]string{"": text}, err
 	case "zset":
 		fields = make(map[string]string)
 		var members []redis.Z

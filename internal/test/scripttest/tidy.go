@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/go/internal/script"
 )
 
-// Blur is how far the server's clock may advance between two commands of a pipeline on a busy machine; times in tests differ by
+// Blur is how far the server's clock may advance in a script or between two commands on a busy machine; times in tests differ by
 // more.
 const Blur = 500 * time.Millisecond
 
@@ -20,7 +20,7 @@ func (s *Snapshot) Disorder() (wrong []string) {
 		switch {
 		case p.IsStrange():
 			fault("the %s is a %s", name, p.Type)
-		case p.Exists() && p.TTL <= 0 && p != &s.Fence:
+		case p.NeverExpires() && p != &s.Fence:
 			fault("the %s never expires", name)
 		}
 	}
@@ -68,8 +68,8 @@ func (s *Snapshot) readersInOrder(fault func(string, ...any)) {
 		if r.Ends.UnixMilli() < next {
 			fault("%s ends before anybody looks", id)
 		}
-		if s.Now.Add(s.Holder.TTL).Before(r.Ends.Add(-Blur)) {
-			fault("the key ends %v before %s", r.Ends.Sub(s.Now.Add(s.Holder.TTL)), id)
+		if s.End.Add(s.Holder.TTL).Before(r.Ends.Add(-Blur)) {
+			fault("the key ends %v before %s", r.Ends.Sub(s.End.Add(s.Holder.TTL)), id)
 		}
 		if s.Waits(id) {
 			fault("%s reads and waits", id)
