@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockmw/go/internal/core"
 	"github.com/lockmw/go/internal/script"
@@ -149,7 +148,7 @@ func TestLocksAreTakenTogetherOrNotAtAll(t *testing.T) {
 func TestARepeatedTripIsAnsweredTheSame(t *testing.T) {
 	onLocks(t, func(l locks) {
 		token := l.wantHeld("first", "a1")
-		l[1].Redis.PExpire(t.Context(), l[1].Keys.Holder(), time.Second)
+		l[1].Redis.PExpire(t.Context(), l[1].Keys.Holder(), scripttest.Lease/3)
 		if again := l.wantHeld("repeated", "a1"); again != token {
 			t.Errorf("token %d, and then %d", token, again)
 		}

@@ -15,7 +15,7 @@ import (
 func onFullMemory(t *testing.T, name string, prepare, test func(d *scripttest.Driver)) {
 	t.Run(name, func(t *testing.T) {
 		d := scripttest.New(t, redistest.Lent(t).NewClient(t), t.Name())
-		d.Tidy = true
+		d.BeTidy()
 		prepare(d)
 		if err := d.Redis.ConfigSet(d.Context(), "maxmemory", "1").Err(); err != nil {
 			t.Fatal(err)

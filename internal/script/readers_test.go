@@ -144,10 +144,10 @@ func TestACallerLearnsWhoReads(t *testing.T) {
 func TestAReaderThatLeftLateIsShownAsLongAsItStays(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
 		d.WantHeld("a", d.Read("a"))
-		d.Want("release", d.Linger("a", time.Second), script.Done)
+		d.Want("release", d.Linger("a", scripttest.Lease/3), script.Done)
 		got := d.Acquire(scripttest.Acquire{ID: "w", Mode: core.Write})
-		if len(got.Wait.Holders) != 1 || got.Wait.Holders[0].TTL > time.Second || got.Wait.Holders[0].Owner != "owner-a" {
-			d.Errorf("in the way are %+v, want owner-a for a second", got.Wait.Holders)
+		if len(got.Wait.Holders) != 1 || got.Wait.Holders[0].TTL > scripttest.Lease/3 || got.Wait.Holders[0].Owner != "owner-a" {
+			d.Errorf("in the way are %+v, want owner-a for a third of its lease", got.Wait.Holders)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 func TestALateReadDoesNotShortenTheLease(t *testing.T) {
 	scripttest.OnEachTidy(t, func(d *scripttest.Driver) {
 		for _, waiting := range []bool{false, true} {
-			d.Acquire(scripttest.Acquire{ID: "a", Mode: core.Read, Lease: time.Second})
+			d.Read("a")
 			d.Want("renewal", d.Renew("a", time.Hour).Outcome, script.Done)
 			ends := d.Ends("a")
 			if waiting {

@@ -21,6 +21,8 @@ const (
 	Soon = 5 * time.Second
 	// Lease is the default lease of an acquire or a poll.
 	Lease = 30 * time.Second
+	// AcceptWindow is how long a grant of a tidy Driver waits to be accepted: its checks take long on a busy machine.
+	AcceptWindow = 20 * time.Second
 	// MaxToken is the greatest number that the scripts can count to: in Lua the next one is not greater.
 	MaxToken = 1<<53 - 1
 )
@@ -31,8 +33,10 @@ type Driver struct {
 	Redis *redis.Client // connected to the server
 	Key   string
 	Keys  *script.KeySet
-	Tidy  bool // the Redis keys are checked after each execution
+	Tidy  bool      // the Redis keys are checked after each execution
+	Began time.Time // no execution was earlier
 
+	params  script.Params
 	scripts *script.Set
 	layout  script.Layout
 	sender  *transport.Sender
@@ -56,14 +60,15 @@ func NewShared(f *testing.F, rdb *redis.Client, key string) *Driver {
 
 func newDriver(t testing.TB, rdb *redis.Client, key string, cluster bool) *Driver {
 	d := &Driver{
-		Redis: rdb, Key: key,
-		scripts: script.NewSet(script.DefaultParams(true)),
-		layout:  script.NewLayout("lockmw", transport.Topology{Cluster: cluster}),
-		sender:  transport.NewSender(rdb, transport.Topology{Single: true}, time.Second, transport.Replicas{}),
-		answer:  new(lastAnswer),
+		Redis: rdb, Key: key, Began: time.Now(),
+		params: script.DefaultParams(true),
+		layout: script.NewLayout("lockmw", transport.Topology{Cluster: cluster}),
+		sender: transport.NewSender(rdb, transport.Topology{Single: true}, time.Second, transport.Replicas{}),
+		answer: new(lastAnswer),
 	}
 	keys := d.layout.KeySet(key)
 	d.Keys = &keys
+	d.scripts = script.NewSet(d.params)
 	rdb.AddHook(d.answer)
 	t.Cleanup(d.sender.Stop)
 	return d
@@ -84,20 +89,24 @@ func (d *Driver) Refuse(refusal string, commands ...string) {
 	d.begin(fmt.Sprintf(refuseLua, refusal, strings.Join(commands, " ")))
 }
 
-func (d *Driver) begin(prelude string) {
-	p := script.DefaultParams(true)
-	p.Prelude = prelude
-	d.scripts = script.NewSet(p)
-}
+func (d *Driver) begin(prelude string) { d.Change(func(p *script.Params) { p.Prelude = prelude }) }
 
 // EndAtTheEnd ends what EndAfter and Refuse began.
-func (d *Driver) EndAtTheEnd() { d.scripts = script.NewSet(script.DefaultParams(true)) }
+func (d *Driver) EndAtTheEnd() { d.begin("") }
 
 // Thoroughly makes d run the scripts without their fast paths.
-func (d *Driver) Thoroughly() {
-	p := script.DefaultParams(true)
-	p.NoFastPaths = true
-	d.scripts = script.NewSet(p)
+func (d *Driver) Thoroughly() { d.Change(func(p *script.Params) { p.NoFastPaths = true }) }
+
+// Change changes the texts of the scripts that d runs from now on.
+func (d *Driver) Change(edit func(p *script.Params)) {
+	edit(&d.params)
+	d.scripts = script.NewSet(d.params)
+}
+
+// BeTidy makes d check the Redis keys after each execution. Grants then wait for AcceptWindow.
+func (d *Driver) BeTidy() {
+	d.Tidy = true
+	d.Change(func(p *script.Params) { p.AcceptWindow = AcceptWindow })
 }
 
 // With returns a Driver of the same lock for another test.
@@ -123,7 +132,7 @@ func OnEach(t *testing.T, test func(d *Driver)) {
 // OnEachTidy is OnEach with a check of the keys after each execution of a script.
 func OnEachTidy(t *testing.T, test func(d *Driver)) {
 	OnEach(t, func(d *Driver) {
-		d.Tidy = true
+		d.BeTidy()
 		test(d)
 	})
 }
@@ -137,7 +146,7 @@ func OnEachCrowded(t *testing.T, test func(d *Driver)) {
 			s.Mini.SetTime(time.Now())
 		}
 		d := New(t, newClient(t, s), t.Name())
-		d.Tidy = true
+		d.BeTidy()
 		test(d)
 	})
 }
