@@ -128,8 +128,8 @@ func callOf(
 type Params struct {
 	// Single says that the server is a plain one: if no subscriber receives a PUBLISH there, no process listens.
 	Single bool
-	// Tests of the model change these two.
-	AcceptWindow, QueueTTL time.Duration
+	// Tests change these three.
+	AcceptWindow, QueueTTL, MaxTokenAhead time.Duration
 	// MaxAdmitted is the greatest number of readers that one execution admits.
 	MaxAdmitted int
 	Quarantine  *Quarantine // nil: none
@@ -141,7 +141,7 @@ type Params struct {
 
 // DefaultParams returns the times and limits of the protocol.
 func DefaultParams(single bool) Params {
-	return Params{Single: single, AcceptWindow: AcceptWindow, QueueTTL: QueueTTL, MaxAdmitted: MaxAdmitted}
+	return Params{Single: single, AcceptWindow: AcceptWindow, QueueTTL: QueueTTL, MaxTokenAhead: maxTokenAhead, MaxAdmitted: MaxAdmitted}
 }
 
 // NewSet assembles the scripts. Limits that are arguments of commands are strings: Redis 7.0 takes as long to format a number
@@ -151,7 +151,7 @@ func NewSet(p Params) *Set {
 		"local BEAT_GAP, RECENT, DEAD, FORGOTTEN, ALIVE_TTL = %d, %d, %d, '%d', '%d'\n"+
 		"local MAX_REAPED, MAX_ADMITTED, MAX_SHOWN, LAST_OF_BATCH, SINGLE = %d, %d, %d, '%d', %t\n"+
 		"local MAX_PERMITS, MAX_SLOTS_SHOWN = %d, 200\n", // bytes
-		p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), maxTokenAhead.Microseconds(), maxSinceAhead.Microseconds(),
+		p.AcceptWindow.Milliseconds(), p.QueueTTL.Milliseconds(), p.MaxTokenAhead.Microseconds(), maxSinceAhead.Microseconds(),
 		beatGap.Milliseconds(), seenNow.Milliseconds(), DeadAfter.Milliseconds(), forgotten.Milliseconds(), p.QueueTTL.Milliseconds(),
 		maxReaped, p.MaxAdmitted, maxShown, MaxGrantBatch-1, p.Single, core.MaxPermits)
 	with := assembledWith{params: p, quarantine: p.Quarantine != nil}

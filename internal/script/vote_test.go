@@ -9,6 +9,14 @@ import (
 	"github.com/lockmw/go/internal/test/scripttest"
 )
 
+// tokensAhead is how far ahead of the clock a token may be in these tests. They would pass a second.
+const tokensAhead = time.Minute
+
+func giveTokensAhead(p *script.Params) { p.MaxTokenAhead = tokensAhead }
+
+// aheadOfClock returns a token that may be given.
+func aheadOfClock() int64 { return time.Now().Add(tokensAhead * 5 / 6).UnixMicro() }
+
 // vote sends an acquire for a lock over several nodes.
 func vote(d *scripttest.Driver, id string, v core.Vote, queued int) script.Acquired {
 	d.Helper()
@@ -25,8 +33,9 @@ func vote(d *scripttest.Driver, id string, v core.Vote, queued int) script.Acqui
 
 func TestANodeGivesTheTokenThatIsProposed(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		soon := time.Now().Add(900 * time.Millisecond).UnixMicro() // a second is too far
-		for range 2 {                                              // as a copy
+		d.Change(giveTokensAhead)
+		soon := aheadOfClock()
+		for range 2 { // as a copy
 			got := vote(d, "a", core.Vote{Token: soon, Tokens: 10}, 0)
 			if got.Outcome != script.Held || got.Grant.Token != soon || got.Grant.Tokens != 10 {
 				d.Errorf("%+v, want tokens from %d", got, soon)
@@ -57,10 +66,11 @@ func TestANodeGivesNoTokenThatIsOldOrFarAhead(t *testing.T) {
 
 func TestANodeGivesFewTokensAheadOfItsClock(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		soon := time.Now().Add(900 * time.Millisecond).UnixMicro() // a second is too far
-		got := vote(d, "a", core.Vote{Token: soon, Tokens: 1e6}, 0)
-		if end := got.Grant.Token + got.Grant.Tokens; got.Grant.Token != soon || end > time.Now().Add(time.Second).UnixMicro() {
-			d.Errorf("%+v, want tokens from %d on, none of them a second ahead", got.Grant, soon)
+		d.Change(giveTokensAhead)
+		soon := aheadOfClock()
+		got := vote(d, "a", core.Vote{Token: soon, Tokens: 1e8}, 0)
+		if end := got.Grant.Token + got.Grant.Tokens; got.Grant.Token != soon || end > time.Now().Add(tokensAhead).UnixMicro() {
+			d.Errorf("%+v, want tokens from %d on, none of them %v ahead", got.Grant, soon, tokensAhead)
 		}
 		d.Redis.Del(d.Context(), d.Keys.Holder())
 		late := time.Now().Add(time.Hour).UnixMicro()

@@ -49,7 +49,8 @@ func voteBatch(d *scripttest.Driver, id string, runs ...voteRun) (tokens, counts
 
 func TestABatchOfVotesGivesWhatIsProposed(t *testing.T) {
 	scripttest.OnEach(t, func(d *scripttest.Driver) {
-		soon := time.Now().Add(900 * time.Millisecond).UnixMicro() // a second is too far
+		d.Change(giveTokensAhead)
+		soon := aheadOfClock()
 		tokens, counts, err := voteBatch(d, "1", voteRun{d.Key, 1, "", soon}, voteRun{"a", 3, "trace", soon + 7},
 			voteRun{"b", 1, "", soon + 8}, voteRun{d.Key, 1, "", soon + 20})
 		if err != nil || fmt.Sprint(tokens) != fmt.Sprint([]int64{soon, soon + 7, soon + 10, -1}) || fmt.Sprint(counts) != "[1 3 1 0]" {
@@ -68,7 +69,7 @@ func TestABatchOfVotesGivesWhatIsProposed(t *testing.T) {
 		}
 		d.Redis.Del(d.Context(), "lockmw:{a}", "lockmw:{b}", d.Keys.Holder())
 		d.Cancel("2") // overtakes
-		far := time.Now().Add(time.Minute).UnixMicro()
+		far := time.Now().Add(2 * tokensAhead).UnixMicro()
 		tokens, _, err = voteBatch(d, "2", voteRun{d.Key, 1, "", 0}, voteRun{"a", 1, "", far}, voteRun{"b", 1, "", 0})
 		if err != nil || tokens[0] != -1 || tokens[1] != soon+11 || tokens[2] != soon+12 {
 			d.Errorf("after a cancel, and without a proposal that it may give: %v, %v", tokens, err)
@@ -85,9 +86,11 @@ func TestABatchOfVotesGivesWhatIsProposed(t *testing.T) {
 func TestABatchOfVotesTakesWhatCallsHave(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
 		g := gather(t, s)
-		wire, sees, set, layout := g.wire, g.sees, g.set, g.layout
-		const n, queues, busy, follows = 6, 3, 4, 5                // the last but one has another's key, the last one a predecessor
-		soon := time.Now().Add(900 * time.Millisecond).UnixMicro() // a second is too far
+		wire, sees, layout, params := g.wire, g.sees, g.layout, script.DefaultParams(true)
+		giveTokensAhead(&params)
+		set := script.NewSet(params)
+		const n, queues, busy, follows = 6, 3, 4, 5 // the last but one has another's key, the last one a predecessor
+		soon := aheadOfClock()
 		calls, answers, keys := make([]*transport.Call, n), make([]script.Acquired, n), make([]script.KeySet, n)
 		for i := range calls {
 			keys[i] = layout.KeySet(fmt.Sprint("item:", i))
