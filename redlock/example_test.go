@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -47,18 +48,18 @@ func ExampleNew() {
 	locks := redlock.New(nodes)
 	defer locks.Close()
 
-	sell := func() error {
-		_, hold, err := locks.TryLock(context.Background(), lockmw.Key("item", "7"))
+	sell := func(wait time.Duration) error {
+		_, hold, err := locks.Lock(context.Background(), lockmw.Key("item", "7"), lockmw.WithWait(wait))
 		if err != nil {
 			return err
 		}
 		return hold.Unlock()
 	}
-	fmt.Println("all nodes:", sell())
+	fmt.Println("all nodes:", sell(time.Minute))
 	servers[2].Close()
-	fmt.Println("one node down:", sell())
+	fmt.Println("one node down:", sell(time.Minute))
 	servers[1].Close()
-	fmt.Println("two nodes down: unavailable", errors.Is(sell(), lockmw.ErrUnavailable))
+	fmt.Println("two nodes down: unavailable", errors.Is(sell(0), lockmw.ErrUnavailable))
 	// Output:
 	// all nodes: <nil>
 	// one node down: <nil>

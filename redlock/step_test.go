@@ -40,25 +40,26 @@ func TestCheckStepAllowsSafeSteps(t *testing.T) {
 
 // Three nodes become five while tokens are in use, in the steps that CheckStep documents.
 func TestThreeNodesBecomeFive(t *testing.T) {
-	t.Parallel()
-	all := servers(t, 5)
-	small := locker(t, all[:3])
-	_, hold := lock(t, small, "item")
-	token := hold.Token()
-	if err := small.CarryTokens(t.Context(), clients(t, all[3:], nil)...); err != nil {
-		t.Fatal(err)
-	}
-	middle := locker(t, all, redlock.WithQuorum(4))
-	if _, _, err := middle.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrBusy) {
-		t.Errorf("TryLock in the next configuration: %v, want ErrBusy", err)
-	}
-	usertest.Unlock(t, hold)
-	for _, l := range []*redlock.Locker{middle, locker(t, all)} {
-		_, hold := lock(t, l, "item")
-		if hold.Token() <= token {
-			t.Errorf("token %d after %d", hold.Token(), token)
+	inBubble(t, 5, func(b *bubble) {
+		t, all := b.T, b.nodes.Servers()
+		small := locker(t, all[:3])
+		_, hold := lock(t, small, "item")
+		token := hold.Token()
+		if err := small.CarryTokens(t.Context(), clients(t, all[3:], nil)...); err != nil {
+			t.Fatal(err)
 		}
-		token = hold.Token()
+		middle := locker(t, all, redlock.WithQuorum(4))
+		if _, _, err := middle.TryLock(t.Context(), "item"); !errors.Is(err, lockmw.ErrBusy) {
+			t.Errorf("TryLock in the next configuration: %v, want ErrBusy", err)
+		}
 		usertest.Unlock(t, hold)
-	}
+		for _, l := range []*redlock.Locker{middle, locker(t, all)} {
+			_, hold := lock(t, l, "item")
+			if hold.Token() <= token {
+				t.Errorf("token %d after %d", hold.Token(), token)
+			}
+			token = hold.Token()
+			usertest.Unlock(t, hold)
+		}
+	})
 }
