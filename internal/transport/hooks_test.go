@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/internal/transport"
 	"github.com/lockmw/go/lockmw"
 )
@@ -44,7 +45,7 @@ func (h *countingHook) note(cmd redis.Cmder) {
 }
 
 func TestAllCommandsGoThroughTheHooksOfTheUsersClient(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, s *redistest.Server) {
+	usertest.InBubble(t, func(t *testing.T, s *redistest.Server) {
 		wire := s.NewWire()
 		rdb := s.NewClient(t, wire.Use)
 		wire.Record()
