@@ -57,7 +57,10 @@ func TestATrialNamesWhatAServerLacks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := try(t, tt.rdb)
+			var found []transport.Shortcoming
+			for tries := 0; len(found) == 0 && tries < 5; tries++ { // a trial that a busy machine has interrupted decides nothing
+				found = try(t, tt.rdb)
+			}
 			if len(found) != 1 || found[0].Effect != tt.effect || !strings.Contains(found[0].Fault, tt.fault) || found[0].Remedy == "" {
 				t.Errorf("%+v", found)
 			}
