@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/go/internal/script"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/suite"
@@ -17,15 +19,20 @@ func TestARedirectedRunAcknowledgesNoOther(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 2, 1)
 	scripts, layout := script.NewSet(script.DefaultParams(true)), script.NewLayout("lockmw", transport.Topology{Cluster: true})
-	sender := transport.NewSender(c.Client(t), transport.Topology{Cluster: true}, time.Second, transport.Replicas{Count: 1, Timeout: time.Second})
-	t.Cleanup(sender.Stop)
+	rdb := c.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout = 30 * time.Second })
+	newSender := func(patience time.Duration) *transport.Sender {
+		s := transport.NewSender(rdb, transport.Topology{Cluster: true}, time.Second, transport.Replicas{Count: 1, Timeout: patience})
+		t.Cleanup(s.Stop)
+		return s
+	}
+	patient := newSender(10 * time.Second) // the replicas have only begun to follow
 	moves, stays := layout.KeySet(c.KeyAt(0)), layout.KeySet(c.KeyAt(0))
 	stem := script.IDStem("a")
 	id := stem.New(1)
 	send := func(prepare func(context.Context, *script.Set, func(*transport.Reply)) *transport.Call) {
 		t.Helper()
 		answer := make(chan *transport.Reply, 1)
-		sender.Start(prepare(t.Context(), scripts, func(r *transport.Reply) { answer <- r }))
+		patient.Start(prepare(t.Context(), scripts, func(r *transport.Reply) { answer <- r }))
 		if r := <-answer; r.Err != nil || r.ReplicaErr != nil {
 			t.Fatal(r.Err, r.ReplicaErr)
 		}
@@ -49,7 +56,7 @@ func TestARedirectedRunAcknowledgesNoOther(t *testing.T) {
 			few[i] = r.ReplicaErr
 		}))
 	}
-	sender.RunBatch(t.Context(), batch)
+	newSender(time.Second).RunBatch(t.Context(), batch)
 	if few[0] != nil {
 		t.Errorf("what has moved: %v", few[0])
 	}
