@@ -157,6 +157,7 @@ func TestParkedTasksAreWokenInTheOrderOfTheirArrival(t *testing.T) {
 		tb.wakes(1, parked.Anyway, 3, "a")
 		tb.pendingAre("a", "other")
 		tb.listed("a", "b", "c")
+		tb.staysFresh("a")
 		for _, comes := range []func(...string){func(...string) {}, tb.starts} {
 			comes("a")
 			tb.wakes(1, parked.Anyway, 3) // a does not wait yet
@@ -270,19 +271,19 @@ func TestNoTaskIsWokenToAHeldLockWhileAnOlderOneWaits(t *testing.T) {
 
 // What asynq, an operator or the handler itself has done with a task since it was parked stays as it is.
 func TestNoOtherTaskIsMoved(t *testing.T) {
-	soon := time.Now().Unix()
+	soon := func(seconds int64) int64 { return time.Now().Unix() + seconds }
 	for name, change := range map[string]func(tb *table){
-		"completed":                     func(tb *table) { tb.task("a", "completed", soon) },
-		"archived":                      func(tb *table) { tb.task("a", "archived", soon) },
-		"scheduled":                     func(tb *table) { tb.task("a", "scheduled", soon+15) },
-		"backing off for other reasons": func(tb *table) { tb.task("a", "retry", soon+60) },
-		"backing off, due before":       func(tb *table) { tb.task("a", "retry", soon+5) },
+		"completed":                     func(tb *table) { tb.task("a", "completed", soon(0)) },
+		"archived":                      func(tb *table) { tb.task("a", "archived", soon(0)) },
+		"scheduled":                     func(tb *table) { tb.task("a", "scheduled", soon(15)) },
+		"backing off for other reasons": func(tb *table) { tb.task("a", "retry", soon(60)) },
+		"backing off, due before":       func(tb *table) { tb.task("a", "retry", soon(5)) },
 		"in no set":                     func(tb *table) { tb.do("ZREM", in("retry"), "a") },
-		"enqueued again":                func(tb *table) { tb.do("DEL", key("a")); tb.task("a", "scheduled", soon+15) },
+		"enqueued again":                func(tb *table) { tb.do("DEL", key("a")); tb.task("a", "scheduled", soon(15)) },
 		"it has failed, after it waited": func(tb *table) {
 			tb.starts("a")
 			tb.asks(tb.waits("a"), parked.WaitInWorker, false)
-			tb.task("a", "retry", soon+60)
+			tb.task("a", "retry", soon(60))
 		},
 		"deleted": func(tb *table) {
 			tb.do("ZREM", in("retry"), "a")
@@ -350,10 +351,11 @@ func TestParkedTasksComeBackByTheClock(t *testing.T) {
 			{time.Second, 15 * time.Second, 19 * time.Second},
 			{time.Hour, 450 * time.Second, 10 * time.Minute},
 		} {
-			b := tb.busy(strconv.Itoa(i))
+			id := strconv.Itoa(i)
+			tb.starts(id)
+			b := tb.busy(id)
 			b.Mean = tt.mean
-			tb.starts(b.ID)
-			if away := time.Until(time.Unix(tb.asks(b, parked.Park, false), 0)); away < tt.least-2*time.Second || away > tt.most {
+			if away := time.Unix(tb.asks(b, parked.Park, false), 0).Sub(b.Began); away < tt.least-time.Second || away > tt.most {
 				t.Errorf("behind %d of %v: away for %v", i, tt.mean, away)
 			}
 		}

@@ -168,6 +168,7 @@ func TestAReaderSaysWhatBecomesOfParkedTasks(t *testing.T) {
 		tb.wakes(1, parked.Anyway, 3, "a")
 		tb.reads("1 a woken", "2 b parked", "3 c parked")
 		tb.starts("a", "b")
+		tb.staysFresh("a")
 		tb.ages("b")
 		tb.reads("1 a woken", "2 c parked")
 		tb.asks(tb.waits("a"), parked.WaitInWorker, true)
