@@ -170,7 +170,7 @@ func TestWithMaxRequeuesCountsNoAttemptOfAClosedLocker(t *testing.T) {
 
 func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 	t.Parallel()
-	for name, maxRetry := range map[string]int{"put back": 5, "as copies": 0} {
+	for name, maxRetry := range map[string]int{"put back": 5, "on their last attempt": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Redis(t)
@@ -179,7 +179,7 @@ func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 			opts := []asynqmw.Option{lockmw.WithWait(time.Hour), nextTick, asynqmw.WithRescue(q.client, asynq.Retention(time.Hour))}
 			put := outcomes{make(chan bool, 1000), asynqmw.WithLock(locks, byItem, opts...)(never(t))}
 			cfg := quick()
-			cfg.ShutdownTimeout = time.Minute // a task that is cut off may have enqueued a copy, so both would run
+			cfg.ShutdownTimeout = time.Minute // asynq puts a task back by itself if it cuts it off
 			shutdown := startServer(t, queueOn(s), cfg, put)
 			for range 2 {
 				q.fulfil("7", asynq.MaxRetry(maxRetry))
@@ -197,14 +197,11 @@ func TestCloseSendsTasksThatWaitToAnotherServer(t *testing.T) {
 			release()
 			startServer(t, queueOn(s), quick(), asynqmw.WithLock(usertest.Client(t, s), byItem, opts...)(handle(func(context.Context) error { return nil })))
 			var info *asynq.QueueInfo
-			eventually(t, func() bool {
+			eventually(t, func() bool { // asynq archives the last attempts, until asynqmw restores them
 				var err error
 				info, err = q.inspector.GetQueueInfo("default")
-				return err == nil && info.Completed+info.Archived == 2
+				return err == nil && info.Completed == 2
 			})
-			if info.Archived > 0 {
-				t.Errorf("%d of 2 are archived", info.Archived)
-			}
 			if info.Failed > 0 {
 				t.Errorf("%d attempts failed", info.Failed)
 			}
