@@ -181,7 +181,7 @@ func TestTasksRunOnAServerThatRefusesUndeclaredKeys(t *testing.T) {
 		ids := []string{q.fulfil("7")}
 		q.awaitParked(ids...)
 		usertest.Unlock(t, hold)
-		eventually(t, func() bool { return log.Len() > 0 })
+		eventually(t, func() bool { return strings.Contains(log.String(), "come back after a delay") })
 
 		_, hold = usertest.Lock(t, t.Context(), locks, "item:7")
 		late := []string{q.fulfil("7"), q.fulfil("7")}
