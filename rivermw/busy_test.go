@@ -172,9 +172,11 @@ func TestANewJobDoesNotWaitAheadOfASnoozedOne(t *testing.T) {
 func TestSnoozedJobsRunInTheirOrder(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	locks := newLocks(t, redistest.Mini(t))
+	locks := lockmw.NewLocal() // the Waker holds it only for an instant, so a woken job finds it free
 	hold := occupy(t, locks, "7")
-	w, ran := locked(locks, rivermw.WithMaxWaiting(0), rivermw.WithWaker(d.waker()))
+	waker := d.waker()
+	rivermw.SetOnTheWay(waker, time.Hour)
+	w, ran := locked(locks, rivermw.WithMaxWaiting(0), rivermw.WithWaker(waker), rivermw.WithSnooze(time.Hour, time.Hour))
 	client := d.start(d.client(w))
 	var ids []int64
 	for range 20 {

@@ -2,6 +2,7 @@ package rivermw
 
 import (
 	"context"
+	"time"
 
 	"github.com/riverqueue/river/rivertype"
 )
@@ -19,6 +20,9 @@ func Parked(w *Waker) int {
 	defer w.mu.Unlock()
 	return w.parked
 }
+
+// SetOnTheWay sets how long a job that w has woken counts as on its way to a worker.
+func SetOnTheWay(w *Waker, d time.Duration) { w.onTheWay = d }
 
 // SnoozesOf returns how often in a row a job was snoozed because of its lock.
 func SnoozesOf(job *rivertype.JobRow) int { return snoozesOf(job).InARow }

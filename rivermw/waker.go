@@ -38,10 +38,11 @@ const (
 type Waker struct {
 	wake func(context.Context, []parkedJob) (again []parkedJob, err error)
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-	lines  loglimit.Limit
+	ctx      context.Context
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	lines    loglimit.Limit
+	onTheWay time.Duration
 
 	mu     sync.Mutex // held when ctx ends
 	parked int
@@ -76,7 +77,7 @@ func NewWaker[TTx any](driver riverdriver.Driver[TTx], begin func(context.Contex
 	}
 	db := &database[TTx]{client, begin}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Waker{wake: db.wake, ctx: ctx, cancel: cancel, lists: make(map[listKey]*parkedList)}, nil
+	return &Waker{wake: db.wake, ctx: ctx, cancel: cancel, onTheWay: onTheWay, lists: make(map[listKey]*parkedList)}, nil
 }
 
 // Close stops waking jobs and waits for the goroutines of the Waker. Jobs that are still snoozed come back by the clock. It may be
@@ -193,12 +194,15 @@ func (w *Waker) remains(l *parkedList, err error) (ran, remains bool) {
 	return ran, false
 }
 
-// take removes the next jobs from the list: as many as there are places for in workers, and at
-// least least if none is on its way.
+// take removes the next jobs from the list: as many as there are places for in workers, and at least least if none is on its way.
+// From now on they are on their way: they may begin before deliver returns.
 func (w *Waker) take(l *parkedList, least int) []parkedJob {
+	if l.waking {
+		return nil
+	}
 	now := time.Now()
 	for id, at := range l.woken {
-		if now.Sub(at) > onTheWay {
+		if now.Sub(at) > w.onTheWay {
 			delete(l.woken, id)
 		}
 	}
@@ -207,13 +211,14 @@ func (w *Waker) take(l *parkedList, least int) []parkedJob {
 	}
 	places := l.guard.places
 	n := max(least, cap(places)-len(places)-len(l.woken))
-	if n <= 0 || l.waking {
+	if n <= 0 {
 		return nil
 	}
 	var batch, rest []parkedJob
 	for _, j := range l.jobs {
 		if len(batch) < n && now.After(j.notBefore) {
 			batch = append(batch, j)
+			l.woken[j.id] = now
 		} else {
 			rest = append(rest, j)
 		}
@@ -243,7 +248,9 @@ func (w *Waker) deliver(l *parkedList, batch []parkedJob) error {
 	defer w.mu.Unlock()
 	l.waking = false
 	for _, j := range batch {
-		l.woken[j.id] = time.Now()
+		if _, coming := l.woken[j.id]; coming { // otherwise it has begun already
+			l.woken[j.id] = time.Now()
+		}
 	}
 	for _, j := range again {
 		delete(l.woken, j.id)

@@ -145,6 +145,52 @@ func TestAWakerWorksWithDatabaseSQL(t *testing.T) {
 	receive(t, ran)
 }
 
+// A lateTx tells its Waker of the commit only after a job has begun.
+type lateTx struct {
+	pgx.Tx
+
+	begun <-chan struct{}
+}
+
+func (tx lateTx) Commit(ctx context.Context) error {
+	err := tx.Tx.Commit(ctx)
+	select {
+	case <-tx.begun:
+	case <-ctx.Done():
+	}
+	return err
+}
+
+func TestAJobThatBeginsBeforeItsWakerKnowsIsNotTakenForOneOnItsWay(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	begun := make(chan struct{}, 2)
+	waker, err := rivermw.NewWaker(riverpgxv5.New(d.pool), func(ctx context.Context) (pgx.Tx, error) {
+		tx, err := d.pool.Begin(ctx)
+		return lateTx{tx, begun}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(waker.Close)
+	rivermw.SetOnTheWay(waker, time.Hour) // no other job would be woken
+	locks := lockmw.NewLocal()
+	hold := occupy(t, locks, "7")
+	w, ran := locked(locks, rivermw.WithMaxWaiting(0), rivermw.WithWaker(waker), rivermw.WithSnooze(time.Hour, time.Hour))
+	do := w.do
+	w.do = func(ctx context.Context, job *river.Job[invoiceArgs]) error {
+		begun <- struct{}{}
+		return do(ctx, job)
+	}
+	client := d.start(d.client(w))
+	for range 2 {
+		await(t, client, insert(t, client, "7"), "snoozed", isSnoozed)
+	}
+	release(t, hold)
+	receive(t, ran)
+	receive(t, ran)
+}
+
 func TestAWakerThatFailsLeavesJobsToTheClock(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
