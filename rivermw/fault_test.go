@@ -90,7 +90,7 @@ func TestAKilledProcessFreesItsLock(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	s := redistest.Redis(t)
-	child := startChild(t, d, s, time.Second)
+	child := startChild(t, d, s, 3*time.Second)
 	client := d.client(&worker{}) // inserts only
 	first := insert(t, client, "7", attempts(1))
 	if r := nextReport(t, child); r.Job != first || !r.Began {
