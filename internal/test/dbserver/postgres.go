@@ -28,6 +28,6 @@ func Postgres(t testing.TB, answers func(ctx context.Context, addr string) error
 	return Start(t, func(port string) *exec.Cmd {
 		return command(postgres, "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
 			"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "synchronous_commit=off",
-			"-c", "full_page_writes=off", "-c", "shared_buffers=8MB", "-c", "max_connections=100")
+			"-c", "full_page_writes=off", "-c", "shared_buffers=8MB", "-c", "max_connections=400")
 	}, answers)
 }
