@@ -36,7 +36,8 @@ type message struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// Start starts a process for each job, which is encoded as JSON. They are killed when ctx ends.
+// Start starts a process for each job, which is encoded as JSON. They are killed when ctx ends. The error is ErrHung after its
+// deadline.
 // procs limits the processors that each of them uses; 0 does not.
 func Start[Job any](ctx context.Context, procs int, jobs ...Job) (*Crew, error) {
 	c := &Crew{}
@@ -49,6 +50,9 @@ func Start[Job any](ctx context.Context, procs int, jobs ...Job) (*Crew, error) 
 		})
 		if err != nil {
 			c.Close()
+			if ctx.Err() != nil {
+				return nil, ending(ctx)
+			}
 			return nil, fmt.Errorf("starting a process: %w", err)
 		}
 		c.members = append(c.members, &Member{ctx: ctx, child: child})
@@ -147,12 +151,17 @@ func (m *Member) Expect(name string, data any) error {
 
 // why returns why a pipe is broken.
 func (m *Member) why(err error) error {
-	if ended := m.ctx.Err(); ended != nil {
-		if errors.Is(ended, context.DeadlineExceeded) {
-			return ErrHung
-		}
-		return ended
+	if m.ctx.Err() != nil {
+		return ending(m.ctx)
 	}
 	m.child.Kill() // completes its output
 	return fmt.Errorf("a process of the measurement ended (%w): %s", err, m.child.Output())
+}
+
+// ending returns the error of a context that has ended.
+func ending(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ErrHung
+	}
+	return ctx.Err()
 }
