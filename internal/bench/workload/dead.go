@@ -102,13 +102,13 @@ func leadDead(ctx context.Context, m *Measurement) error {
 	if err := library.Pause(ctx, m.window); err != nil {
 		return err
 	}
+	if err := sendAndExpect(lives, release, ready); err != nil { // the time begins
+		return err
+	}
 	if err := dies.Send(crash); err != nil {
 		return err
 	}
 	if err := m.crew.Bury(dies); err != nil {
-		return err
-	}
-	if err := sendAndExpect(lives, release, ready); err != nil {
 		return err
 	}
 	if err := holder.Send(release); err != nil {
