@@ -51,8 +51,11 @@ func (w *Worker) lockAll() error {
 		}
 		return nil
 	}
-	if err := loop(100 * time.Millisecond); err != nil { // connections, scripts, and the kind of server
-		return err
+	for range 2 { // connections and scripts, and then the scripts for the kind of server, which the library finds out meanwhile
+		if err := loop(50 * time.Millisecond); err != nil {
+			return err
+		}
+		settle()
 	}
 	if err := w.start(); err != nil {
 		return err

@@ -46,6 +46,7 @@ func (w *Worker) keepQueue(n, all int) error {
 	if err != nil {
 		return err
 	}
+	time.Sleep(settles)
 	if err := w.start(); err != nil {
 		return err
 	}

@@ -46,7 +46,8 @@ func (w *Worker) reenter() error {
 	if err := nested(); err != nil {
 		return err
 	}
-	settle() // the library may still examine the server in the background
+	time.Sleep(settles)
+	settle() // on a busy machine the library may still examine the server
 	if err := w.start(); err != nil {
 		return err
 	}
