@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/lockmw/go/bridge"
+	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -44,7 +45,7 @@ func TestABridgeReportsThatOldCodeBreaksItsLock(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			key := lockmw.Key("broken", test.name)
-			ctx, hold := lockBy(t, test.library, at.address, key)
+			ctx, hold := lockBy(t, test.library, at.address, key, lease)
 			if err := test.breaks(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
@@ -64,10 +65,16 @@ func TestABridgeReportsThatRedsyncMakesALostKeyAgain(t *testing.T) {
 	if _, err := m.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, hold := lockBy(t, "redsync", at.address, key)
+	ctx, hold := lockBy(t, "redsync", at.address, key, 3*lease)
 	if ok, _ := m.Extend(); ok {
 		t.Error("redsync extends a lock that the bridge has")
 	}
+	left := time.Hour
+	usertest.Eventually(t, "the bridge renews its key, and will not look at it for 2s", time.Minute, func() bool {
+		before := left
+		left = rdb.PTTL(t.Context(), key).Val()
+		return left > before
+	})
 	rdb.Del(t.Context(), key)
 	if ok, err := m.Extend(); !ok {
 		t.Errorf("redsync has not made the key again: %v", err)
@@ -76,7 +83,7 @@ func TestABridgeReportsThatRedsyncMakesALostKeyAgain(t *testing.T) {
 }
 
 // lockBy takes a lock by a bridge.
-func lockBy(t *testing.T, name string, at address, key string) (context.Context, *lockmw.Hold) {
+func lockBy(t *testing.T, name string, at address, key string, lease time.Duration) (context.Context, *lockmw.Hold) {
 	locks, err := libraryOf(name).locker(both, at)
 	if err != nil {
 		t.Fatal(err)
