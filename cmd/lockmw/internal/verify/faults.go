@@ -199,12 +199,10 @@ func (r *run) failOver(ctx context.Context) error {
 		m := r.members[(i/ballastEach+1)%len(r.members)]
 		rivals = append(rivals, m.ask(e.key, slack, ballastLease))
 	}
-	for _, e := range rivals {
-		r.ledger.isGranted(e, slack+grace)
-	}
 	lost := 0
-	for _, e := range held {
-		if _, ended := r.ledger.await(e, time.Millisecond, judge.Ended); ended {
+	for i, e := range held {
+		taken := r.ledger.isGranted(rivals[i], slack+grace) // the holder may not know yet
+		if _, ended := r.ledger.await(e, time.Millisecond, judge.Ended); ended || taken {
 			lost++
 		}
 	}

@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"context"
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -85,4 +87,33 @@ func TestAHolderMustNoticeTheEndOfItsLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A holder may learn of the fail-over only with its next renewal.
+func TestALockIsLostInAFailOverWhenAnotherCallGetsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newWatch(nil)
+		r := &run{ctx: t.Context(), server: server, ledger: newLedger(server, newKeys("p"), 0)}
+		r.o.Failover = func(context.Context) error {
+			server.changes = append(server.changes, judge.MachineNow())
+			return nil
+		}
+		asked := make(map[string]int)
+		for n := range 2 {
+			m := obedient(r, func(m *member, o order) {
+				if asked[o.Key]++; o.Do == doHold && (asked[o.Key] == 1 || m.number == 1) { // the second member gets no lock of the first
+					report := about(judge.Granted, -o.N, judge.MachineNow(), math.MaxInt64)
+					r.ledger.heard(m, &report)
+				}
+			})
+			m.number = n + 1
+			r.members = append(r.members, m)
+		}
+		if err := r.failOver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.ledger.seen; s.Ballast != 2*ballastEach || s.BallastLost != ballastEach {
+			t.Errorf("%d of %d locks were lost, want %d", s.BallastLost, s.Ballast, ballastEach)
+		}
+	})
 }
