@@ -16,25 +16,29 @@ import (
 
 // A bad Redis breaks a promise, and the verdict names it.
 func TestVerifyFindsWhatIsWrongWithAServer(t *testing.T) {
+	// Chance shows some faults: the more locks, the sooner. For the others, a busy server would only be slow, which excuses it.
+	const all, some = "1", "0.2"
 	for name, test := range map[string]struct {
 		server func(t *testing.T) (addr string)
+		share  string
 		want   []string // symptoms, at least one of which the output has
 	}{
-		"expiry does nothing":        {withoutExpiry, []string{"a lock did not end with its lease"}},
-		"answers come twice":         {answeringTwice, []string{"tokens fell", "two holders at the same time", "a hold vanished", "an unexpected answer"}},
-		"scripts are interleaved":    {interleaving, []string{"two holders at the same time", "tokens fell", "a hold vanished", "an unexpected answer"}},
-		"it refuses semaphores":      {refusing(":permitqueue"), []string{"an unexpected answer"}},
-		"two masters at one address": {activeActive, []string{"two holders at the same time", "tokens fell", "a hold vanished", "several servers at one address"}},
+		"expiry does nothing":        {withoutExpiry, some, []string{"a lock did not end with its lease"}},
+		"answers come twice":         {answeringTwice, all, []string{"tokens fell", "two holders at the same time", "a hold vanished", "an unexpected answer"}},
+		"scripts are interleaved":    {interleaving, all, []string{"two holders at the same time", "tokens fell", "a hold vanished", "an unexpected answer"}},
+		"it refuses semaphores":      {refusing(":permitqueue"), some, []string{"an unexpected answer"}},
+		"two masters at one address": {activeActive, all, []string{"two holders at the same time", "tokens fell", "a hold vanished", "several servers at one address"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// On a busy machine some seconds have too few faults to show what is wrong.
-			args := []string{"verify", "--redis", test.server(t), "--yes", "--for", "8s", "--lease", "500ms", "--share", "1", "--processes", "3"}
-			r := call{args: args}.run(t.Context())
-			t.Log(r.out)
-			r.want(t, statusFailed, "\nbroken: ")
-			for _, symptom := range test.want {
-				if strings.Contains(r.out, symptom) {
+			args := []string{"verify", "--redis", test.server(t), "--yes", "--for", "8s", "--lease", "500ms", "--share", test.share, "--processes", "3"}
+			var r result
+			for range 5 { // a machine that stands still excuses the server
+				r = call{args: args}.run(t.Context())
+				t.Log(r.out)
+				if slices.ContainsFunc(test.want, func(symptom string) bool { return strings.Contains(r.out, symptom) }) {
+					r.want(t, statusFailed, "\nbroken: ")
 					return
 				}
 			}
