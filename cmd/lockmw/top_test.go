@@ -260,10 +260,9 @@ func (w *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// runsUntil runs a screen until it shows a text. It returns the screen, its whole output and the time it took.
-func runsUntil(t *testing.T, s *redistest.Server, text string) (m *screen, wrote string, took time.Duration) {
+// runsUntil runs a screen until it shows a text. It returns the screen and its whole output.
+func runsUntil(t *testing.T, s *redistest.Server, text string) (m *screen, wrote string) {
 	t.Helper()
-	begun := time.Now()
 	out := &tail{text: text, seen: make(chan struct{})}
 	m = newScreen(t.Context(), newEyes(t, s), 0, time.Second)
 	p := tea.NewProgram(m, tea.WithContext(t.Context()), tea.WithInput(nil), tea.WithOutput(out),
@@ -274,18 +273,17 @@ func runsUntil(t *testing.T, s *redistest.Server, text string) (m *screen, wrote
 		ended <- err
 	}()
 	<-out.seen
-	took = time.Since(begun)
 	p.Send(tea.KeyPressMsg{Code: 'q', Text: "q"})
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	return m, out.all.String(), took
+	return m, out.all.String()
 }
 
 func TestTheScreenRunsAndGivesTheTerminalBack(t *testing.T) {
 	s := redistest.Mini(t)
 	take(t, newClient(t, s), "user:42")
-	_, shown, _ := runsUntil(t, s, "user:42")
+	_, shown := runsUntil(t, s, "user:42")
 	if on, off := strings.Index(shown, ansi.SetModeAltScreenSaveCursor), strings.LastIndex(shown, ansi.ResetModeAltScreenSaveCursor); on < 0 || off < on {
 		t.Errorf("the other screen begins at %d and ends at %d", on, off)
 	}
@@ -331,9 +329,9 @@ func TestContendedLocksAreShownWhileAllAreRead(t *testing.T) {
 	fill(t, s.NewClient(t), 30_000)
 	take(t, newClient(t, s), "user:42")
 	waitBehind(t, s, "user:42")
-	m, _, took := runsUntil(t, s, "> user:42")
-	if m.ready || took > 3*time.Second {
-		t.Errorf("it came after %s; all locks were read by then: %t", took, m.ready)
+	m, _ := runsUntil(t, s, "> user:42")
+	if m.ready {
+		t.Error("it came after all locks were read")
 	}
 	shows(t, m, "1 wait", "so far", "reading, ")
 }
@@ -375,16 +373,14 @@ func TestJSONShowsContendedLocksWhileAllAreRead(t *testing.T) {
 	fill(t, s.NewClient(t), 3_000)
 	take(t, newClient(t, s), "user:42")
 	waitBehind(t, s, "user:42")
-	begun := time.Now()
 	out, ended := start(t, t.Context(), "top", "--json", "--interval", "200ms", "--redis", slow.Addr())
 	var first, l topLine
 	d := json.NewDecoder(out)
 	if err := d.Decode(&first); err != nil {
 		t.Fatal(err)
 	}
-	took := time.Since(begun)
-	if !first.Partial || len(first.Locks) != 1 || first.Locks[0].Key != "user:42" || first.Held != 1 || first.Waiting != 1 || took > 3*time.Second {
-		t.Errorf("after %s it prints %+v", took, first)
+	if !first.Partial || len(first.Locks) != 1 || first.Locks[0].Key != "user:42" || first.Held != 1 || first.Waiting != 1 {
+		t.Errorf("it prints %+v", first)
 	}
 	for l = first; l.Partial; {
 		l = topLine{}
