@@ -207,14 +207,15 @@ func (m *member) setIdle(ctx context.Context, idle time.Duration, ids ...string)
 }
 
 // owns reports whether a message is in the hand of this member. One that another member has taken over is not this one's to acknowledge.
+// No message behind it may look older, because another member would then take that one first.
 func (m *member) owns(ctx context.Context, id string) (bool, error) {
-	ids, err := m.setIdle(ctx, 0, id)
+	ids, err := m.setIdle(ctx, 0, m.ids()...)
 	if err != nil {
 		return false, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.running[id] = len(ids) > 0
+	m.running[id] = slices.Contains(ids, id)
 	return m.running[id], nil
 }
 
