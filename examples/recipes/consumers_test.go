@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/consume"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/lockmw"
 )
 
@@ -44,6 +45,7 @@ func receive(ctx context.Context, q *consume.Queue[Message], messages <-chan Mes
 }
 
 func TestTheLoopOfThePageHandsBackWhatItDidNotBegin(t *testing.T) {
+	defer race.OneProcessor()()
 	synctest.Test(t, handsBack)
 }
 
