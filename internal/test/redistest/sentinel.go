@@ -108,18 +108,19 @@ func (s *Sentinel) Master() int {
 	return node
 }
 
-// elected returns the node that all running Sentinels consider the master; otherwise -1, and what is missing.
+// elected returns the node that all running Sentinels consider the master; otherwise -1, and what is missing. A Sentinel names a
+// new master to clients that ask before it tells the others that listen: then elected still returns the old one.
 func (s *Sentinel) elected() (node int, missing string) {
 	node = -1
 	for i, server := range s.Sentinels {
 		if server.away.Load() {
 			continue
 		}
-		addr, err := s.watchers[i].GetMasterAddrByName(context.Background(), MasterName).Result()
-		if err != nil || len(addr) != 2 {
-			return -1, fmt.Sprintf("Sentinel %d: %v %v", i, addr, err)
+		state, err := s.watchers[i].Master(context.Background(), MasterName).Result()
+		if err != nil {
+			return -1, fmt.Sprintf("Sentinel %d: %v", i, err)
 		}
-		at := net.JoinHostPort(addr[0], addr[1])
+		at := net.JoinHostPort(state["ip"], state["port"])
 		named := slices.IndexFunc(s.Nodes, func(n *Server) bool { return n.Addr() == at })
 		if node >= 0 && named != node {
 			return -1, "the Sentinels do not agree"
