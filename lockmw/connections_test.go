@@ -1,6 +1,7 @@
 package lockmw_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -85,7 +86,9 @@ func connectionsOfQuietClient(t *testing.T, d redistest.Deployment) int {
 	_, hold := usertest.Lock(t, t.Context(), c, "renewed", lockmw.WithLease(300*time.Millisecond))
 	wire.Record()
 	awaitCommands(t, wire, "{renewed}", 1)
-	usertest.Unlock(t, hold)
+	if err := hold.Unlock(); err != nil && !errors.Is(err, lockmw.ErrLost) { // on a busy machine the short lease may end
+		t.Errorf("Unlock: %v", err)
+	}
 	return wire.Conns()
 }
 
