@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmw/go/fairlock"
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -87,7 +88,10 @@ func ends(t *testing.T, deadlocks int, within time.Duration, nesters ...*nester)
 // onEach runs a test within this process, by one Client, and by Clients as of several processes.
 func onEach(t *testing.T, test func(t *testing.T, locker func(opts ...lockmw.Option) lockmw.Locker)) {
 	bubble := func(name string, f func(t *testing.T) func(opts ...lockmw.Option) lockmw.Locker) {
-		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, f(t)) }) })
+		t.Run(name, func(t *testing.T) {
+			defer race.OneProcessor()()
+			synctest.Test(t, func(t *testing.T) { test(t, f(t)) })
+		})
 	}
 	bubble("local", func(*testing.T) func(opts ...lockmw.Option) lockmw.Locker {
 		local := lockmw.NewLocal()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/go/internal/test/race"
 	"github.com/lockmw/go/internal/test/redistest"
 	"github.com/lockmw/go/internal/test/usertest"
 	"github.com/lockmw/go/lockmw"
@@ -197,6 +198,7 @@ func testOpening(t *testing.T, way any, opens bool) {
 		newOpening(t, redistest.Mini(t)).run(func(o *opening) { meet(o) }, opens)
 		return
 	}
+	defer race.OneProcessor()()
 	synctest.Test(t, func(t *testing.T) {
 		o := newOpening(t, redistest.Piped(t))
 		meet, ok := way.(func(o *opening))
