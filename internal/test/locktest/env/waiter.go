@@ -184,15 +184,12 @@ func (w *Waiter) RunsBy(then time.Time) {
 // it count as dead. A stall of a second or more makes that later, because beats are missed.
 func (w *Waiter) RunsPastDead(key string, start time.Time, d time.Duration) {
 	w.E.T.Helper()
-	for limit := start; ; {
-		if Wait(w.E.Pace, w.Done, max(0, time.Until(limit.Add(d)))+w.E.Soon) {
-			break
-		}
+	for !Wait(w.E.Pace, w.Done, max(0, time.Until(start.Add(d)))+w.E.Soon) {
 		known := w.E.Server.BeatingSince(key).Add(DeadAfter)
-		if !known.After(limit) {
-			break
+		if !known.After(start) {
+			w.E.T.Fatalf("the call has not returned %v after dead processes counted as dead, %s", d, w.late())
 		}
-		limit = known
+		start = known
 	}
 	w.Gets(0)
 }
