@@ -65,6 +65,10 @@ func use(t *testing.T) *server.Server {
 
 var brief = workload.Options{Duration: 50 * time.Millisecond, Grace: time.Minute}
 
+// sentCommands is how many commands the calls of lockmw have sent: all but EVAL, by which it loads scripts, and examines the server a
+// second after its first lock. On a busy machine that is in the window.
+func sentCommands(r *workload.Round) int64 { return r.Stats.Sent(nil) - r.Stats.Calls["eval"] }
+
 // measure makes a measurement that should succeed.
 func measure(t *testing.T, s *server.Server, name string, l library.Library, o workload.Options) *workload.Round {
 	t.Helper()
@@ -98,7 +102,7 @@ func TestPairsAreTimedAndCounted(t *testing.T) {
 		if report.Latency.Count() != report.Pairs || counted < 1 || counted > report.Pairs {
 			t.Errorf("%s: %d timed, %d in time, of %d", name, report.Latency.Count(), counted, report.Pairs)
 		}
-		if sent := r.Stats.Sent(nil); float64(sent) < least*float64(report.Pairs) || sent > 3*report.Pairs+20 {
+		if sent := sentCommands(r); float64(sent) < least*float64(report.Pairs) || sent > 3*report.Pairs+20 {
 			t.Errorf("%s: %d commands for %d pairs", name, sent, report.Pairs)
 		}
 		if report.Allocs <= 0 || report.Elapsed != o.Duration || report.Stranded != 0 {
@@ -133,7 +137,7 @@ func TestTurnsAreCountedWhileTheQueueIsFull(t *testing.T) {
 		if n := first.Pairs; n < 1 || len(first.Counts) != 1 || first.Counts[0] != n || first.Elapsed < o.Duration {
 			t.Errorf("%s: %d turns, counted %v in %v", name, n, first.Counts, first.Elapsed)
 		}
-		if sent := r.Stats.Sent(nil); sent < 1 || sent > 4*first.Pairs+100 {
+		if sent := sentCommands(r); sent < 1 || sent > 4*first.Pairs+100 {
 			t.Errorf("%s: %d commands for %d turns: %v", name, sent, first.Pairs, r.Stats.Calls)
 		}
 		var timed, stranded int64
@@ -212,7 +216,7 @@ func TestEightKeysTakeAsManyCommandsAsOne(t *testing.T) {
 	o.Duration = 500 * time.Millisecond // on a busy machine a shorter one has few pairs, next to what is sent only once
 	r := measure(t, use(t), "all8", lockmw(t), o)
 	report := r.Reports[0]
-	if sent := r.Stats.Sent(nil); sent < 2*report.Pairs || sent > 3*report.Pairs {
+	if sent := sentCommands(r); sent < 2*report.Pairs || sent > 3*report.Pairs {
 		t.Errorf("%d commands for %d pairs: %v", sent, report.Pairs, r.Stats.Calls)
 	}
 	for _, name := range []string{"lock_vs_one", "unlock_vs_one"} {
