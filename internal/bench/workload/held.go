@@ -59,10 +59,10 @@ func (w *Worker) hold(n int) error {
 		return err
 	}
 	r := &Report{More: weigh().since(before, n, "hold")}
-	renewals.reset()
 	if err := w.start(); err != nil {
 		return err
 	}
+	renewals.reset() // earlier ones are not in the statistics of the server
 	if err := library.Pause(ctx, w.Window); err != nil {
 		return err
 	}
@@ -247,7 +247,8 @@ func (h *holder) unlock(i int) error {
 	return nil
 }
 
-// A counter is a hook of go-redis that counts single commands and commands in pipelines. A nil counter counts nothing.
+// A counter is a hook of go-redis that counts single commands and commands in pipelines, when they are answered. A nil counter counts
+// nothing.
 type counter struct {
 	match    func(redis.Cmder) bool // which are counted; nil: all
 	commands atomic.Int64
@@ -262,14 +263,14 @@ func (p *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (p *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		p.count(cmd)
+		defer p.count(cmd)
 		return next(ctx, cmd)
 	}
 }
 
 func (p *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		p.count(cmds...)
+		defer p.count(cmds...)
 		return next(ctx, cmds)
 	}
 }
