@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmw/go/internal/bench/crew"
 	"github.com/lockmw/go/internal/test/leak"
+	"github.com/lockmw/go/internal/test/usertest"
 )
 
 func TestMain(m *testing.M) {
@@ -56,29 +57,6 @@ func start(t *testing.T, ctx context.Context, procs int, jobs ...job) *crew.Crew
 	}
 	t.Cleanup(c.Close)
 	return c
-}
-
-// overdue is a context whose deadline passes when a test says so: a crew that is started after its deadline is a different error.
-type overdue struct {
-	context.Context
-	passed chan struct{}
-}
-
-func withDeadline(t *testing.T) (ctx context.Context, pass func()) {
-	t.Helper()
-	o := overdue{t.Context(), make(chan struct{})}
-	return o, func() { close(o.passed) }
-}
-
-func (o overdue) Done() <-chan struct{} { return o.passed }
-
-func (o overdue) Err() error {
-	select {
-	case <-o.passed:
-		return context.DeadlineExceeded
-	default:
-		return nil
-	}
 }
 
 func TestMembersDoTheirJobs(t *testing.T) {
@@ -127,7 +105,7 @@ func TestAMemberThatDoesNotEndAsExpectedIsAnError(t *testing.T) {
 	if err := c.Bury(c.Members()[0]); err == nil || !strings.Contains(err.Error(), "no key") {
 		t.Errorf("a failure: %v", err)
 	}
-	ctx, pass := withDeadline(t)
+	ctx, pass := usertest.WithDeadline(t.Context())
 	c = start(t, ctx, 0, job{Role: "hang"})
 	pass()
 	if err := c.Bury(c.Members()[0]); !errors.Is(err, crew.ErrHung) {
@@ -168,7 +146,7 @@ func TestCrashIsReportedWithTheEndOfItsOutput(t *testing.T) {
 }
 
 func TestMemberThatHangsIsKilled(t *testing.T) {
-	ctx, pass := withDeadline(t)
+	ctx, pass := usertest.WithDeadline(t.Context())
 	c := start(t, ctx, 0, job{Role: "hang"}, job{Role: "echo"})
 	pass()
 	if err := c.Expect("done"); !errors.Is(err, crew.ErrHung) {
