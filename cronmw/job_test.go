@@ -83,16 +83,8 @@ func TestAJobOfACronRunsAtEachTimeInOneReplica(t *testing.T) {
 	}
 }
 
-// inBubble runs a test in a bubble, where hours pass immediately, in parallel with others.
-func inBubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	race.Parallel(t)
-	defer race.OneProcessor()()
-	synctest.Test(t, test)
-}
-
 func TestAJobThatPanicsHasRun(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	race.InBubble(t, func(t *testing.T) {
 		schedule, err := cron.ParseStandard("* * * * *")
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +107,7 @@ func TestAJobThatPanicsHasRun(t *testing.T) {
 
 // A job that a wrapper delays, or that a Cron starts by another time zone, would run at a time that other replicas do not know.
 func TestAJobThatIsStartedAtAnotherTimeDoesNotRun(t *testing.T) {
-	inBubble(t, func(t *testing.T) { // starts at midnight UTC
+	race.InBubble(t, func(t *testing.T) { // starts at midnight UTC
 		schedule, err := cron.ParseStandard("CRON_TZ=UTC 30 2 * * *")
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +127,7 @@ func TestAJobThatIsStartedAtAnotherTimeDoesNotRun(t *testing.T) {
 }
 
 func TestWithinSaysHowLateAJobMayBeStarted(t *testing.T) {
-	inBubble(t, func(t *testing.T) { // starts at midnight UTC
+	race.InBubble(t, func(t *testing.T) { // starts at midnight UTC
 		daily, err := cron.ParseStandard("CRON_TZ=UTC 0 0 * * *")
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +147,7 @@ func TestWithinSaysHowLateAJobMayBeStarted(t *testing.T) {
 }
 
 func TestAJobIsForTheLatestTime(t *testing.T) {
-	inBubble(t, func(t *testing.T) { // starts at midnight UTC
+	race.InBubble(t, func(t *testing.T) { // starts at midnight UTC
 		seconds := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 		schedule, err := seconds.Parse("CRON_TZ=UTC */10 * * * * *")
 		if err != nil {

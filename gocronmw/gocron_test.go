@@ -72,16 +72,8 @@ func (c *crew) after(t *testing.T, d time.Duration, runs, refused int32) {
 	}
 }
 
-// inBubble runs a test in a bubble, where hours pass immediately, in parallel with others.
-func inBubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	race.Parallel(t)
-	defer race.OneProcessor()()
-	synctest.Test(t, test)
-}
-
 func TestOneSchedulerRunsAJobAtATime(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	race.InBubble(t, func(t *testing.T) {
 		c, locks := new(crew), gocronmw.NewLocker(lockmw.NewLocal())
 		for i := range 3 {
 			defer c.start(t, locks, time.Duration(i)*time.Second, 10*time.Second)()
@@ -100,7 +92,7 @@ func TestAShortJobOfSchedulersWhoseClocksDiffer(t *testing.T) {
 		"with one":               {[]lockmw.Option{lockmw.WithMinHold(30 * time.Second)}, 10, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			race.InBubble(t, func(t *testing.T) {
 				c, locks := new(crew), gocronmw.NewLocker(lockmw.NewLocal(), test.options...)
 				for i := range 2 {
 					defer c.start(t, locks, time.Duration(i)*5*time.Second, time.Second)()
@@ -112,7 +104,7 @@ func TestAShortJobOfSchedulersWhoseClocksDiffer(t *testing.T) {
 }
 
 func TestAJobMayTakeLongerThanItsLease(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	race.InBubble(t, func(t *testing.T) {
 		server, c := redistest.Piped(t), new(crew)
 		for i := range 2 {
 			locks, err := lockmw.New(server.NewClient(t), lockmw.WithLease(time.Second))
@@ -133,7 +125,7 @@ func TestAJobMayTakeLongerThanItsLease(t *testing.T) {
 
 // gocron's context of a job is not the lock's context. Only Unlock reports a loss, and gocron drops its error.
 func TestAJobIsNotToldOfALoss(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	race.InBubble(t, func(t *testing.T) {
 		c, local := new(crew), lockmw.NewLocal()
 		defer c.start(t, gocronmw.NewLocker(local), 0, 10*time.Second)()
 		defer c.start(t, gocronmw.NewLocker(local), 2*time.Second, 10*time.Second)()
@@ -149,7 +141,7 @@ func TestAJobIsNotToldOfALoss(t *testing.T) {
 
 // A job that must notice a loss, or needs the fencing token, takes the lock itself.
 func TestAJobThatTakesTheLockItselfIsToldOfALoss(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	race.InBubble(t, func(t *testing.T) {
 		local, lost := lockmw.NewLocal(), make(chan error, 1)
 		report := lockmw.WithLock(local, lockmw.Const[string]("job", "nightly-report"), func(ctx context.Context, _ string) error {
 			<-ctx.Done()
@@ -196,7 +188,7 @@ func startElected(t *testing.T, e *gocronmw.Elector, runs *atomic.Int32) (stop f
 }
 
 func TestTheSchedulerThatLeadsRunsAllJobs(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	race.InBubble(t, func(t *testing.T) {
 		local := lockmw.NewLocal()
 		var runs [2]atomic.Int32
 		first := gocronmw.Elect(t.Context(), local, "lead:cron")
@@ -220,7 +212,7 @@ func TestTheSchedulerThatLeadsRunsAllJobs(t *testing.T) {
 }
 
 func TestASchedulerThatLostItsLockIsNoLeader(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	race.InBubble(t, func(t *testing.T) {
 		local := lockmw.NewLocal()
 		e := gocronmw.Elect(t.Context(), local, "lead:cron")
 		defer e.Close()
@@ -309,7 +301,7 @@ func TestAnElectorTakesPartAgainAfterARefusal(t *testing.T) {
 
 // The options stay as they were, whatever becomes of the caller's slice.
 func TestALockerHasItsOwnOptions(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	race.InBubble(t, func(t *testing.T) {
 		locks, opts := lockmw.NewLocal(), make([]lockmw.Option, 0, 1)
 		locker := gocronmw.NewLocker(locks, opts...)
 		_ = append(opts, lockmw.WithWait(time.Hour))

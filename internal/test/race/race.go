@@ -5,6 +5,7 @@ package race
 import (
 	"runtime"
 	"testing"
+	"testing/synctest"
 )
 
 // FindsNothing skips a long test with a single goroutine.
@@ -32,4 +33,12 @@ func Parallel(t *testing.T) {
 	if !Enabled {
 		t.Parallel()
 	}
+}
+
+// InBubble runs a test in a bubble of testing/synctest, in parallel with others, except under the race detector.
+func InBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	Parallel(t)
+	defer OneProcessor()()
+	synctest.Test(t, test)
 }

@@ -92,7 +92,7 @@ func (s *Stage) open() error {
 	return nil
 }
 
-// newShop starts a shop. Only locks of the first one may expire: on a busy machine, those of the other would, too.
+// newShop starts a shop. Only locks of the first one may expire: on a busy machine, locks of the other one would expire as well.
 func (s *Stage) newShop(at int) (*shop.Shop, error) {
 	place := s.env.Place
 	if at == there {
