@@ -29,7 +29,7 @@ func TestAFirstRunNeedsTwoRoundTripsAndARepetitionOne(t *testing.T) {
 	rdb.AddHook(redistest.Hook(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
 		mu.Lock()
 		for _, cmd := range cmds {
-			probes := strings.Contains(fmt.Sprint(cmd.Args()), "{probe:") // which is not for a call
+			probes := strings.Contains(fmt.Sprint(cmd.Args()), ":probe:") // which is not for a call
 			if name := cmd.Name(); !probes && (name == "evalsha" || name == "eval") {
 				scripts = append(scripts, name)
 			}
