@@ -66,11 +66,8 @@ func TestAnInboxOfAClusterIsSubscribedToAtTheNodeOfItsSlot(t *testing.T) {
 		}
 		b.publish("inbox", "grant 1")
 		b.publish("second", "at the wrong node")
-		for _, channel := range []string{"inbox", "third"} {
-			if err := second.Publish(b.Context(), channel, "grant 2").Err(); err != nil {
-				b.Fatal(err)
-			}
-		}
+		b.publishBy(second, "inbox", "at the wrong node")
+		b.publishBy(second, "third", "grant 2")
 		b.wantMessages("inbox: grant 1", "third: grant 2")
 	})
 }
@@ -95,9 +92,7 @@ func TestInboxesFollowTheirSlots(t *testing.T) {
 		if b.all.Node(b.box) != c.second || b.all.Node(stays) != c.Client || stays.Subscription() != number {
 			b.Errorf("the other inbox has subscription %d, before %d", stays.Subscription(), number)
 		}
-		if err := second.Publish(b.Context(), "inbox", "grant 1").Err(); err != nil {
-			b.Fatal(err)
-		}
+		b.publishBy(second, "inbox", "grant 1")
 		b.publish("stays", "grant 2")
 		b.wantMessages("inbox: grant 1", "stays: grant 2")
 		if news := b.reader.heard(); !slices.Equal(news, []string{"missed", "subscribed"}) {

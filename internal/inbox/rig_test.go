@@ -112,8 +112,14 @@ func (b *bubble) subscribe(boxes ...*inbox.Inbox) {
 // publish publishes messages, which are delivered when it returns.
 func (b *bubble) publish(channel string, messages ...string) {
 	b.Helper()
+	b.publishBy(b.others, channel, messages...)
+}
+
+// publishBy is publish by another client than b.others.
+func (b *bubble) publishBy(rdb *redis.Client, channel string, messages ...string) {
+	b.Helper()
 	for _, m := range messages {
-		if err := b.others.Publish(b.Context(), channel, m).Err(); err != nil {
+		if err := rdb.Publish(b.Context(), channel, m).Err(); err != nil {
 			b.Fatal(err)
 		}
 		synctest.Wait()
