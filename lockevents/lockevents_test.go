@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -67,6 +68,7 @@ func TestTheLifeOfALockIsRecorded(t *testing.T) {
 		_, first := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithLabel("order-1"))
 		time.AfterFunc(3*time.Second, func() { usertest.Unlock(t, first) })
 		_, second := usertest.Lock(t, t.Context(), locks, "user:42", lockmw.WithLabel("order-2"))
+		synctest.Wait() // the other goroutine has recorded the release
 		usertest.Unlock(t, second)
 		usertest.Lock(t, t.Context(), locks, "user:43")
 		events := b.recent("user:42", 100)
