@@ -266,11 +266,15 @@ func TestAMultiAcquireWithoutAnAnswerIsCancelled(t *testing.T) {
 		late := r.wire.Withhold(r.e.scripts.All()["acquire_all"].SHA)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go func() { <-late.Caught(); cancel() }()
-		holds, err := r.e.AcquireAll(ctx, r.party(r.keys(3)).requests)
-		if holds != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) && !errors.Is(err, core.ErrUnavailable) {
-			t.Errorf("%d holds, %v", len(holds), err)
+		m := r.e.newMultiAcquire(ctx, r.party(r.keys(3)).requests)
+		r.e.sender.Start(m.call())
+		<-late.Caught()
+		cancel()
+		err := m.await(m.parts[0].w)
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) && !errors.Is(err, core.ErrUnavailable) {
+			t.Error(err)
 		}
+		m.giveBack()
 		late.Break()
 		r.e.sender.WaitIdle(soon)
 		r.isEmpty()

@@ -122,6 +122,9 @@ func TestAllCommandsToAClusterGoThroughTheHooksOfTheUser(t *testing.T) {
 		})
 	}
 	all.Wait()
+	if err := locks.Close(); err != nil { // nothing is in flight when it returns
+		t.Error(err)
+	}
 	if n := before.seen.Load(); n < 2*8*pairs || late.seen.Load() != n || atNodes.seen.Load() != n {
 		t.Errorf("hooks saw %d and %d commands, hooks of nodes %d", n, late.seen.Load(), atNodes.seen.Load())
 	}

@@ -103,7 +103,8 @@ func lock(ctx context.Context, file string) error {
 	return note.Write(file)
 }
 
-// lockBusy takes the nth lock. A bare redis client holds it, and releases it once the call waits and is subscribed.
+// lockBusy takes the nth lock. A bare redis client holds it, and releases it once the call waits and is subscribed. The message of
+// that is read when lockBusy returns, even if a poll was granted the lock before.
 func lockBusy(ctx context.Context, rdb *redis.Client, client *lockmw.Client, key string, nth int) error {
 	layout := script.NewLayout("lockmw", transport.Topology{})
 	keys := layout.KeySet(key)
@@ -129,5 +130,11 @@ func lockBusy(ctx context.Context, rdb *redis.Client, client *lockmw.Client, key
 	if err := rdb.Eval(ctx, set.All()["release"].Source, five, "other.1").Err(); err != nil {
 		return err
 	}
-	return <-got
+	if err := <-got; err != nil {
+		return err
+	}
+	for note.Calls("internal/script/message.go", "ParseMessage") < nth {
+		time.Sleep(time.Millisecond)
+	}
+	return nil
 }
