@@ -65,3 +65,33 @@ func TestTheHolderOfABusyLockIsTheSameAtEachNode(t *testing.T) {
 		})
 	}
 }
+
+// The first node has missed the release of a hold, and another node does not answer: one node names the old holder, and one the new.
+func TestANodeThatMissedAReleaseDoesNotNameTheHolder(t *testing.T) {
+	for down := 1; down <= 2; down++ {
+		inBubble(t, 3, func(b *bubble) {
+			p, next, q := b.process().warm(), b.process().warm(), b.process().warm()
+			q.wires[down].Cut()
+			_, hold := lock(b.T, p, "item", lockmw.WithLabel("order-1"))
+			synctest.Wait()
+			p.wires[0].Cut()
+			usertest.Unlock(b, hold)
+			_, hold = lock(b.T, next, "item", lockmw.WithLabel("order-2"))
+			synctest.Wait()
+			if got := q.holderOf("item"); got.Label != "order-2" {
+				b.Errorf("without node %d, the holder is %+v", down, got)
+			}
+			usertest.Unlock(b, hold)
+
+			p.wires[0].Restore()
+			time.Sleep(time.Second)
+			_, hold = lock(b.T, p, "task", lockmw.WithMinHold(20*time.Second))
+			synctest.Wait()
+			p.wires[0].Cut()
+			usertest.Unlock(b, hold)
+			if got := q.holderOf("task"); !got.Lingers {
+				b.Errorf("without node %d, the holder is %+v", down, got)
+			}
+		})
+	}
+}

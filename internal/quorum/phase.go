@@ -114,7 +114,8 @@ func (b *bid) noteRefusal() {
 	}
 }
 
-// mostNamed returns the holders that the greatest number of nodes name. Bids that fail may hold single nodes for a moment.
+// mostNamed returns the holders that the greatest number of nodes name: bids that fail may hold single nodes for a moment. Of several
+// such, it returns the latest: a node that has missed a release still names the holder before.
 func mostNamed(seen [][]core.Holder) (holders []core.Holder) {
 	best := 0
 	for _, one := range seen {
@@ -124,11 +125,16 @@ func mostNamed(seen [][]core.Holder) (holders []core.Holder) {
 				n++
 			}
 		}
-		if n > best {
+		if n > best || n == best && isLater(one[0], holders[0]) {
 			best, holders = n, one
 		}
 	}
 	return holders
+}
+
+// isLater reports whether h is a later holder than other, or the same one after its release.
+func isLater(h, other core.Holder) bool {
+	return h.Token > other.Token || h.Token == other.Token && h.Lingers && !other.Lingers
 }
 
 // isBusy reports whether the node has answered that another process holds the lock. v may be nil.
