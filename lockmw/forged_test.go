@@ -173,7 +173,7 @@ func TestForgedMessagesWriteNothing(t *testing.T) {
 	c := newCrowd(t)
 	names := func() []string { return c.admin.Keys(t.Context(), "*").Val() }
 	before, ids := names(), c.nextIDs(40)
-	unused := ids[10:] // the others may be those of the waits below
+	unused := ids[10:] // the waits below may use the others
 	long := "lockmw:{" + strings.Repeat("x", 1<<20) + "}"
 	for _, next := range ids {
 		c.publish(c.inbox, "grant "+next+" 1 1 1 0 "+long, "grant "+next+" 1 1 1 0 lockmw:{account:9}", "grant "+next+" "+c.rest)
@@ -185,7 +185,7 @@ func TestForgedMessagesWriteNothing(t *testing.T) {
 		id, isMark := strings.CutPrefix(name, "lockmw:{account:2}:done:")
 		return slices.Contains(before, name) || name == "lockmw:alive" || isMark && !slices.Contains(unused, id)
 	}
-	usertest.Eventually(t, "no keys but those of the two processes", 10*time.Second, func() bool {
+	usertest.Eventually(t, "only the keys of the two processes", 10*time.Second, func() bool {
 		return len(slices.DeleteFunc(names(), isOwn)) == 0
 	})
 }

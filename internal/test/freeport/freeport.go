@@ -24,8 +24,8 @@ const (
 // own are the ports of this process.
 var own ports
 
-// ports are those of the blocks that a process has claimed. They are handed out one after the other, again and again, so that a
-// process that starts many servers leaves blocks to others.
+// ports hands out the ports of the blocks that a process has claimed, one after the other, again and again: a process that starts
+// many servers leaves blocks to others.
 type ports struct {
 	mu     sync.Mutex
 	claims []net.Listener // on the first port of each block, until the process ends: a listener that is garbage would be closed
