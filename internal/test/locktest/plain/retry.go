@@ -61,9 +61,7 @@ func retryAfterMinHold(e *env.Env) {
 		}
 	}
 	e.Unlock(ctx, held)
-	// Here first: this client's attempt begins after its release, which one of several nodes may not have yet.
-	for i, of := range []*env.Client{c, e.Client()} {
-		what := []string{"unlocked here", "unlocked elsewhere"}[i]
+	for what, of := range map[string]*env.Client{"unlocked here": c, "unlocked elsewhere": e.Client()} {
 		if !advised(e, what, of, key, free).Holders[0].Lingers {
 			e.T.Errorf("%s: it is reported as held", what)
 		}
