@@ -50,8 +50,14 @@ func (c *Call) at(ctx context.Context, p Point) error {
 	return c.Stop(ctx)
 }
 
-// send is at for Sent. Its context does not end with ctx, because a statement on its way cannot be recalled.
+// send is called just before a write. It asks Err whether the lock is still held: when a paused process resumes, Done, which is what
+// database/sql looks at, may close half a second later.
+//
+// If StopAt is Sent, the call stops. Its context does not end with ctx, because a statement on its way cannot be recalled.
 func (c *Call) send(ctx context.Context) (context.Context, error) {
+	if err := ctx.Err(); err != nil {
+		return ctx, err
+	}
 	if c.StopAt != Sent {
 		return ctx, nil
 	}
