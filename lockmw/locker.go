@@ -6,8 +6,9 @@ import "context"
 // interface. LockerFunc makes a fake of a function, and NewHold helps to write other backends.
 type Locker interface {
 	// Lock waits for key's lock until ctx ends, unless WithWait limits the wait. The returned context carries the hold, so that
-	// a nested Lock with it re-enters. It ends, with a cause, when the lock is lost or unlocked. On failure Lock returns ctx
-	// itself, a nil Hold and an *Error.
+	// a nested Lock with it re-enters. It ends, with a cause, when the lock is lost or unlocked. If the process was paused until
+	// the lease had expired, Err says so immediately, and Done is closed within 500 ms. On failure Lock returns ctx itself, a nil
+	// Hold and an *Error.
 	Lock(ctx context.Context, key string, opts ...Option) (context.Context, *Hold, error)
 }
 
