@@ -271,8 +271,9 @@ func TestAMultiAcquireWithoutAnAnswerIsCancelled(t *testing.T) {
 		<-late.Caught()
 		cancel()
 		err := m.await(m.parts[0].w)
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) && !errors.Is(err, core.ErrUnavailable) {
-			t.Error(err)
+		holds := m.holds()
+		if holds != nil || !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrBusy) && !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("%d holds, %v", len(holds), err)
 		}
 		m.giveBack()
 		late.Break()
